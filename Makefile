@@ -1,0 +1,77 @@
+# A machine needs Python 3.11 or newer, pip and make; everything else goes into $(VENV).
+#
+#   make test                                          on every database that can be had
+#   make test PYTEST_ARGS='-k lease -x'
+#   SKIPPER_TEST_DATABASES=sqlite make test            quickly
+#   make test VENV=.venv-5.2 DJANGO='Django~=5.2.0'    another Django beside it
+
+PYTHON ?= python3
+VENV ?= .venv
+DJANGO ?=
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+
+PY = $(VENV)/bin/python
+PIP = $(PY) -m pip --disable-pip-version-check --quiet
+TEST_STAMP = $(VENV)/.test-installed
+LINT_STAMP = $(VENV)/.lint-installed
+
+.PHONY: test install demo admin lint format types imports migrations bench clean
+.DELETE_ON_ERROR:
+
+test: $(TEST_STAMP)
+	$(PY) -m pytest $(PYTEST_ARGS)
+
+install: $(TEST_STAMP)
+
+demo: $(TEST_STAMP)
+	$(PY) -m example_project.demo
+
+admin: $(TEST_STAMP)
+	$(PY) manage.py migrate
+	$(PY) manage.py runserver
+
+lint: $(LINT_STAMP)
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+format: $(LINT_STAMP)
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+types: $(LINT_STAMP)
+	$(PY) -m mypy
+
+imports: $(LINT_STAMP)
+	$(VENV)/bin/lint-imports
+
+migrations: $(TEST_STAMP)
+	DJANGO_SETTINGS_MODULE=tests.settings $(PY) -m django makemigrations --check --dry-run skipper_django
+
+bench: $(TEST_STAMP)
+	$(PY) -m benchmarks $(BENCH_ARGS)
+
+clean:
+	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+# Dependency groups need pip 25.1.
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --upgrade 'pip>=25.1'
+
+$(TEST_STAMP): pyproject.toml | $(VENV)/bin/python
+	$(PIP) install --editable . --group test $(if $(DJANGO),'$(DJANGO)')
+	@$(call driver,mysql,MySQL and MariaDB: mysqlclient needs a C compiler$(comma) pkg-config and the client headers)
+	@$(call driver,postgresql,PostgreSQL: psycopg cannot be installed)
+	@$(call driver,prometheus,metrics: django-prometheus cannot be installed)
+	@touch $@
+
+$(LINT_STAMP): pyproject.toml $(TEST_STAMP)
+	$(PIP) install --group lint
+	@touch $@
+
+comma := ,
+define driver
+$(PIP) install --editable '.[$(1)]' $(if $(DJANGO),'$(DJANGO)') >$(VENV)/$(1).log 2>&1 || \
+	echo "WARNING: the tests go on without $(2) (see $(VENV)/$(1).log, then make clean)"
+endef

@@ -1,0 +1,39 @@
+"""Fixtures of all tests.
+
+A test that takes `alias` runs once on each database, and only on that one: its `django_db` marker
+(added where there is none) is narrowed to it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import servers, servers_plugin
+
+DATABASES = {"default": "sqlite"} | {alias: alias for alias in servers.ALIASES}
+
+
+@pytest.fixture(params=list(DATABASES), ids=list(DATABASES.values()))
+def alias(request: pytest.FixtureRequest) -> str:
+    """The database alias under test."""
+    return str(request.param)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        if callspec is not None and "alias" in callspec.params:
+            _narrow(item, callspec.params["alias"])
+
+
+def _narrow(item: pytest.Item, alias: str) -> None:
+    name = DATABASES[alias]
+    if name in servers_plugin.missing:
+        item.add_marker(pytest.mark.skip(reason=f"no {name}: {servers_plugin.missing[name]}"))
+    marker = item.get_closest_marker("django_db")
+    options = dict(marker.kwargs) if marker else {}
+    # In front of the test's own marker, so that pytest-django sees this one; a database that is
+    # missing has no entry in the settings to set up.
+    databases = [] if name in servers_plugin.missing else [alias]
+    item.add_marker(pytest.mark.django_db(**{**options, "databases": databases}), append=False)
