@@ -1,0 +1,127 @@
+"""Tasks in the admin, to look at; nothing can be changed here."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from . import conf
+from .core.outcome import load_errors
+from .models import Task
+from .results import as_project_time
+
+if TYPE_CHECKING:
+    _ModelAdmin = admin.ModelAdmin[Task]
+else:
+    _ModelAdmin = admin.ModelAdmin
+
+BIG_COLUMNS = ("args", "kwargs", "result", "errors", "worker_ids")
+
+
+@admin.register(Task)
+class TaskAdmin(_ModelAdmin):
+    list_display = (
+        "task_id",
+        "name",
+        "queue_name",
+        "status",
+        "priority",
+        "attempts",
+        "due",
+        "ended",
+    )
+    list_filter = ("status", "queue_name")
+    search_fields = ("task_id__exact",)
+    search_help_text = _("A whole task id")
+    ordering = ("-id",)
+    show_full_result_count = False
+    list_per_page = 50
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
+        rows = Task.objects.using(conf.load().database)
+        if str(getattr(request.resolver_match, "url_name", "")).endswith("_changelist"):
+            return rows.defer(*BIG_COLUMNS)
+        return rows
+
+    def get_fieldsets(self, request: HttpRequest, obj: Task | None = None) -> Any:
+        return (
+            (None, {"fields": ("task_id", "name", "status", "reason", "queue_name", "tenant")}),
+            (_("Call"), {"fields": ("arguments", "priority")}),
+            (_("Times"), {"fields": ("enqueued", "due", "first_started", "last_started", "ended")}),
+            (_("Attempts"), {"fields": ("attempts", "lost_leases", "workers", "lease_until")}),
+            (_("Outcome"), {"fields": ("returned", "failures")}),
+        )
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Task | None = None) -> Any:
+        return [name for _, options in self.get_fieldsets(request) for name in options["fields"]]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Task | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Task | None = None) -> bool:
+        return False
+
+    @admin.display(description=_("arguments"))
+    def arguments(self, task: Task) -> SafeString:
+        return _pre(f"args = {_pretty(task.args)}\nkwargs = {_pretty(task.kwargs)}")
+
+    @admin.display(description=_("enqueued at"))
+    def enqueued(self, task: Task) -> Any:
+        return as_project_time(task.enqueued_at)
+
+    @admin.display(description=_("run after"), ordering="run_after")
+    def due(self, task: Task) -> Any:
+        return as_project_time(task.run_after)
+
+    @admin.display(description=_("started at"))
+    def first_started(self, task: Task) -> Any:
+        return as_project_time(task.started_at)
+
+    @admin.display(description=_("last attempted at"))
+    def last_started(self, task: Task) -> Any:
+        return as_project_time(task.last_attempted_at)
+
+    @admin.display(description=_("finished at"), ordering="finished_at")
+    def ended(self, task: Task) -> Any:
+        return as_project_time(task.finished_at)
+
+    @admin.display(description=_("lease expires at"))
+    def lease_until(self, task: Task) -> Any:
+        return as_project_time(task.lease_expires_at)
+
+    @admin.display(description=_("workers, one an attempt"))
+    def workers(self, task: Task) -> SafeString | str:
+        return _pre(task.worker_ids.rstrip("\n")) if task.worker_ids else "-"
+
+    @admin.display(description=_("result"))
+    def returned(self, task: Task) -> SafeString | str:
+        return _pre(_pretty(task.result)) if task.result is not None else "-"
+
+    @admin.display(description=_("errors"))
+    def failures(self, task: Task) -> SafeString | str:
+        errors = load_errors(task.errors)
+        if not errors:
+            return "-"
+        texts = [
+            f"Attempt {error.get('attempt')}\n{error.get('traceback', '')}" for error in errors
+        ]
+        return _pre("\n".join(texts))
+
+
+def _pretty(text: str | None) -> str:
+    try:
+        return json.dumps(json.loads(text or "null"), indent=2, ensure_ascii=False)
+    except ValueError:
+        return str(text)
+
+
+def _pre(text: str) -> SafeString:
+    return format_html('<pre class="skipper-text">{}</pre>', text)

@@ -1,0 +1,16 @@
+"""The app: registers checks, loads the task modules of all apps, makes no query."""
+
+from django.apps import AppConfig
+from django.utils.module_loading import autodiscover_modules
+from django.utils.translation import gettext_lazy as _
+
+
+class SkipperConfig(AppConfig):
+    name = "skipper_django"
+    verbose_name = _("Skipper task queue")
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from . import checks, compat  # noqa: F401  (both register system checks)
+
+        autodiscover_modules("tasks")

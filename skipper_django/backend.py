@@ -1,0 +1,96 @@
+"""The backend of the Tasks framework: what `TASKS` names."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import conf
+from .compat import BaseTaskBackend, InvalidTask, Task, TaskResult, TaskResultDoesNotExist
+from .core.config import Config
+from .core.errors import InvalidTaskId
+from .core.ids import check_task_id
+from .enqueue import Call, enqueue, result_of
+from .registry import MAX_NAME_LENGTH, SkipperTask
+
+MAX_QUEUE_NAME_LENGTH = 100
+
+
+class SkipperBackend(BaseTaskBackend):
+    """Keeps tasks in the table of this app, for the workers of its tenant.
+
+    The framework makes one instance per thread and coroutine, perhaps before the apps are loaded:
+    so the constructor only remembers its options.
+    """
+
+    task_class = SkipperTask
+    supports_defer = True
+    supports_async_task = True
+    supports_get_result = True
+    supports_priority = True
+    checks_arguments = True
+
+    def __init__(self, alias: str, params: Mapping[str, Any]) -> None:
+        super().__init__(alias, dict(params))
+
+    @property
+    def config(self) -> Config:
+        return conf.load(self.options)
+
+    @property
+    def database(self) -> str:
+        """The alias whose transaction an enqueue joins."""
+        return self.config.database
+
+    def validate_task(self, task: Task) -> None:
+        if isinstance(task.priority, bool) or not isinstance(task.priority, int):
+            raise InvalidTask(f"priority is {task.priority!r}; give a whole number")
+        super().validate_task(task)
+        if task.func.__module__ == "__main__":
+            raise InvalidTask(
+                f"{task.module_path} is defined in the script that was started, where no worker "
+                "can import it: move it into a module"
+            )
+        if len(task.module_path) > MAX_NAME_LENGTH:
+            raise InvalidTask(
+                f"{task.module_path} is longer than {MAX_NAME_LENGTH} characters; shorten it"
+            )
+        if not _is_queue_name(task.queue_name):
+            raise InvalidTask(
+                f"queue_name is {task.queue_name!r}; give text of 1 to {MAX_QUEUE_NAME_LENGTH} "
+                "characters"
+            )
+
+    def enqueue(self, task: Task, args: Sequence[Any], kwargs: dict[str, Any]) -> TaskResult:
+        return self.enqueue_calls([Call(task, args, kwargs)])[0]
+
+    def enqueue_calls(self, calls: Sequence[Call]) -> list[TaskResult]:
+        """Add many at once; each is validated before the first is written."""
+        checked: set[int] = set()
+        for call in calls:
+            if id(call.task) not in checked:
+                checked.add(id(call.task))
+                self.validate_task(call.task)
+        return enqueue(self.config, type(self), calls)
+
+    def get_result(self, result_id: str) -> TaskResult:
+        from .store.database import Database
+        from .store.read import find
+
+        try:
+            check_task_id(result_id)
+        except InvalidTaskId as error:
+            raise TaskResultDoesNotExist(result_id) from error
+        config = self.config
+        rows = find(Database(config.database), config.tenant, [result_id])
+        if result_id not in rows:
+            raise TaskResultDoesNotExist(result_id)
+        return result_of(rows[result_id], self.alias)
+
+
+def _is_queue_name(name: object) -> bool:
+    if not isinstance(name, str) or not 1 <= len(name) <= MAX_QUEUE_NAME_LENGTH or "\0" in name:
+        return False
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,101 @@
+"""The only reader of Django's settings: they leave this module as one Config value."""
+
+import os
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+
+from .core.config import Config, read_config
+from .core.errors import InvalidSetting
+
+# What one entry of TASKS may override in its OPTIONS.
+BACKEND_OPTIONS = ("TENANT", "DATABASE")
+
+
+def load(options: Mapping[str, Any] | None = None) -> Config:
+    """The SKIPPER setting, overridden by the OPTIONS of a TASKS entry.
+
+    Raises ImproperlyConfigured that names every key that cannot work.
+    """
+    config, problems = read(options)
+    if problems:
+        raise ImproperlyConfigured("; ".join(str(problem) for problem in problems))
+    return config
+
+
+def read(options: Mapping[str, Any] | None = None) -> tuple[Config, list[InvalidSetting]]:
+    """Like load(), but with the problems as values: for the system checks."""
+    chosen = tuple((options or {}).items())
+    try:
+        return _read(chosen)
+    except TypeError:  # an unhashable, hence wrong, option
+        return _read.__wrapped__(chosen)
+
+
+@lru_cache
+def _read(options: tuple[tuple[str, Any], ...]) -> tuple[Config, list[InvalidSetting]]:
+    values = getattr(settings, "SKIPPER", {})
+    problems = [
+        InvalidSetting(
+            f"OPTIONS of a TASKS entry has {key!r}; only {' and '.join(BACKEND_OPTIONS)} may stand "
+            "there: put it into SKIPPER"
+        )
+        for key, _ in options
+        if key not in BACKEND_OPTIONS
+    ]
+    if isinstance(values, Mapping):
+        values = {**values, **{key: value for key, value in options if key in BACKEND_OPTIONS}}
+    config, wrong = read_config(values)
+    return config, problems + wrong
+
+
+def table_name(name: str) -> str:
+    """The name of a table, index or constraint of ours, under the TABLE_PREFIX of the project."""
+    return read()[0].table_prefix + name
+
+
+def task_settings() -> dict[str, Any]:
+    """The TASKS setting, by alias."""
+    return dict(getattr(settings, "TASKS", None) or {})
+
+
+def databases() -> dict[str, Any]:
+    """The DATABASES setting, by alias."""
+    return dict(settings.DATABASES)
+
+
+def uses_time_zones() -> bool:
+    return bool(settings.USE_TZ)
+
+
+def _forget(*, setting: str, **kwargs: Any) -> None:
+    if setting in ("SKIPPER", "TASKS"):
+        _read.cache_clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="skipper_django.conf")
+
+
+def project_packages() -> set[str]:
+    """Top-level packages of the project itself, apps aside."""
+    paths = [
+        getattr(settings, name, None) or ""
+        for name in ("SETTINGS_MODULE", "ROOT_URLCONF", "WSGI_APPLICATION", "ASGI_APPLICATION")
+    ]
+    return {path.partition(".")[0] for path in paths if isinstance(path, str) and path}
+
+
+def project_directory() -> str:
+    """The directory that holds the settings, or the package that they are in; "" if unknown."""
+    top = str(getattr(settings, "SETTINGS_MODULE", "") or "").partition(".")[0]
+    module = sys.modules.get(top)
+    place = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", [])), "")
+    if os.path.basename(place) == "__init__.py":
+        place = os.path.dirname(place)
+    directory = os.path.dirname(place)
+    return "" if os.path.basename(directory) == "site-packages" else directory

@@ -1,0 +1,151 @@
+"""The settings as one checked value; the only list of keys and defaults."""
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from math import isfinite
+from typing import Any
+
+from .errors import InvalidSetting
+
+MAX_NAME_LENGTH = 100
+MAX_PREFIX_LENGTH = 15  # index names may have 30 characters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Durations are seconds."""
+
+    tenant: str = "default"
+    database: str = "default"
+    cluster_membership_manager: str = "database"
+    cluster_member_name: str | None = None  # None: the host name
+    cluster_heartbeat_interval: float = 10.0
+    cluster_liveness_window: float = 60.0
+    task_partitioning: bool | str = True
+    lease_duration: float = 60.0
+    steal_after: float | None = 5.0
+    retention: float = 7 * 24 * 3600.0
+    failed_retention: float = 30 * 24 * 3600.0
+    max_payload_bytes: int = 1024 * 1024
+    table_prefix: str = "skipper_"
+
+
+def _seconds(key: str, value: object) -> float:
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
+        raise InvalidSetting(
+            f"SKIPPER[{key!r}] is {value!r}; give seconds as int or float, or a timedelta"
+        )
+    if not 0 < value <= 1000 * 366 * 24 * 3600:
+        raise InvalidSetting(f"SKIPPER[{key!r}] is {value!r}; give more than 0 seconds")
+    return float(value)
+
+
+def _seconds_or_none(key: str, value: object) -> float | None:
+    return None if value is None else _seconds(key, value)
+
+
+def _name(key: str, value: object) -> str:
+    if not isinstance(value, str) or not 1 <= len(value) <= MAX_NAME_LENGTH or "\0" in value:
+        raise InvalidSetting(
+            f"SKIPPER[{key!r}] is {value!r}; give text of 1 to {MAX_NAME_LENGTH} characters"
+        )
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidSetting(f"SKIPPER[{key!r}] holds a lone surrogate; give UTF-8 text") from error
+    return value
+
+
+def _name_or_none(key: str, value: object) -> str | None:
+    return None if value is None else _name(key, value)
+
+
+def _manager(key: str, value: object) -> str:
+    if value not in ("database", "single"):
+        raise InvalidSetting(f"SKIPPER[{key!r}] is {value!r}; give 'database' or 'single'")
+    return str(value)
+
+
+def _gate(key: str, value: object) -> bool | str:
+    if isinstance(value, bool) or (isinstance(value, str) and "." in value):
+        return value
+    raise InvalidSetting(
+        f"SKIPPER[{key!r}] is {value!r}; give True, False, or the dotted path of a callable"
+    )
+
+
+def _bytes(key: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidSetting(f"SKIPPER[{key!r}] is {value!r}; give a whole number of bytes")
+    return value
+
+
+def _prefix(key: str, value: object) -> str:
+    if isinstance(value, str) and re.fullmatch(rf"\w{{1,{MAX_PREFIX_LENGTH}}}", value, re.ASCII):
+        return value
+    raise InvalidSetting(
+        f"SKIPPER[{key!r}] is {value!r}; give 1 to {MAX_PREFIX_LENGTH} letters, digits, underscores"
+    )
+
+
+_READERS: dict[str, Callable[[str, object], Any]] = {
+    "TENANT": _name,
+    "DATABASE": _name,
+    "CLUSTER_MEMBERSHIP_MANAGER": _manager,
+    "CLUSTER_MEMBER_NAME": _name_or_none,
+    "CLUSTER_HEARTBEAT_INTERVAL": _seconds,
+    "CLUSTER_LIVENESS_WINDOW": _seconds,
+    "TASK_PARTITIONING": _gate,
+    "LEASE_DURATION": _seconds,
+    "STEAL_AFTER": _seconds_or_none,
+    "RETENTION": _seconds,
+    "FAILED_RETENTION": _seconds,
+    "MAX_PAYLOAD_BYTES": _bytes,
+    "TABLE_PREFIX": _prefix,
+}
+
+KEYS = tuple(_READERS)
+
+
+def read_config(values: object) -> tuple[Config, list[InvalidSetting]]:
+    """The config that `values` describe, and all that is wrong; wrong keys keep defaults."""
+    if not isinstance(values, Mapping):
+        return Config(), [InvalidSetting(f"SKIPPER is {type(values).__name__}; give a dict")]
+    fields: dict[str, Any] = {}
+    problems = []
+    for key, value in values.items():
+        try:
+            fields[str(key).lower()] = _reader_of(key)(key, value)
+        except InvalidSetting as problem:
+            problems.append(problem)
+    config = Config(**fields)
+    if not problems:
+        problems.extend(_impossible_combinations(config))
+    return config, problems
+
+
+def _reader_of(key: object) -> Callable[[str, object], Any]:
+    if isinstance(key, str) and key in _READERS:
+        return _READERS[key]
+    near = difflib.get_close_matches(str(key).upper(), KEYS, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(KEYS)}"
+    raise InvalidSetting(f"SKIPPER has an unknown key {key!r}; {hint}")
+
+
+def _impossible_combinations(config: Config) -> list[InvalidSetting]:
+    problems = []
+    if config.cluster_liveness_window < 3 * config.cluster_heartbeat_interval:
+        problems.append(
+            InvalidSetting(
+                f"SKIPPER['CLUSTER_LIVENESS_WINDOW'] is {config.cluster_liveness_window:g} s, less "
+                f"than 3 times SKIPPER['CLUSTER_HEARTBEAT_INTERVAL'] "
+                f"({config.cluster_heartbeat_interval:g} s): one late heartbeat would look like a "
+                "death; make the window longer or the interval shorter"
+            )
+        )
+    return problems

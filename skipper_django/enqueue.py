@@ -1,0 +1,148 @@
+"""Add tasks in the caller's transaction: validate, serialise, insert, announce."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from django.db import transaction
+from django.utils import timezone
+
+from .compat import Task, TaskResult, task_backends, task_enqueued
+from .core.config import Config
+from .core.ids import new_task_id
+from .core.payload import dump_arguments
+from .registry import register, stored_task
+from .results import enqueued_result, stored_result
+
+if TYPE_CHECKING:
+    from .models import Task as TaskRow
+    from .store.add import NewTask
+    from .store.database import Database
+
+
+class Call(NamedTuple):
+    """A task with the arguments to call it with."""
+
+    task: Task
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+
+
+def enqueue_many(calls: Iterable[Sequence[Any]]) -> list[TaskResult]:
+    """Add many tasks in one transaction and a few statements; their results, in the same order.
+
+    Each call is `(task, args)` or `(task, args, kwargs)`. Validated like single enqueues, all
+    before the first row is written. Runs in the caller's transaction if there is one.
+    """
+    groups: dict[str, list[tuple[int, Call]]] = {}
+    for index, call in enumerate(map(_read_call, calls)):
+        groups.setdefault(call.task.backend, []).append((index, call))
+    results: dict[int, TaskResult] = {}
+    with ExitStack() as stack:
+        backends = {alias: task_backends[alias] for alias in groups}
+        if len(groups) > 1:
+            for database in sorted(
+                {b.database for b in backends.values() if hasattr(b, "database")}
+            ):
+                stack.enter_context(transaction.atomic(database))
+        for alias, group in groups.items():
+            indexes, group_calls = zip(*group, strict=True)
+            results.update(zip(indexes, _enqueue_group(backends[alias], group_calls), strict=True))
+    return [results[index] for index in range(len(results))]
+
+
+def _read_call(call: Any) -> Call:
+    if not isinstance(call, (tuple, list)) or len(call) not in (2, 3):
+        raise TypeError(f"enqueue_many takes (task, args) or (task, args, kwargs), not {call!r}")
+    task, args, kwargs = (*call, {})[:3]
+    if not isinstance(task, Task) or not isinstance(args, (list, tuple)):
+        raise TypeError(f"enqueue_many takes (task, list of arguments, dict), not {call!r}")
+    if not isinstance(kwargs, dict):
+        raise TypeError(f"enqueue_many takes a dict of keyword arguments, not {kwargs!r}")
+    return Call(task, args, kwargs)
+
+
+def _enqueue_group(backend: Any, calls: Sequence[Call]) -> list[TaskResult]:
+    if hasattr(backend, "enqueue_calls"):
+        results: list[TaskResult] = backend.enqueue_calls(calls)
+        return results
+    return [call.task.enqueue(*call.args, **call.kwargs) for call in calls]
+
+
+def enqueue(config: Config, sender: type[Any], calls: Sequence[Call]) -> list[TaskResult]:
+    """Add the calls to the queue of `config` and announce each that was not there before."""
+    # Here, not above: task modules are imported before the app registry is ready.
+    from .store.add import add
+    from .store.clock import clock_of
+    from .store.database import Database
+
+    database = Database(config.database)
+    now = clock_of(config.database).now()
+    tasks = [_new_task(config, call, now) for call in calls]
+    existing = add(database, tasks, now)
+    rows = _rows_of(database, config.tenant, existing)
+    results = []
+    announced = set(existing)
+    for task, call in zip(tasks, calls, strict=True):
+        if task.task_id in existing:
+            results.append(result_of(rows[task.task_id], call.task.backend))
+            continue
+        result = enqueued_result(call.task, task.task_id, call.args, call.kwargs, now)
+        results.append(result)
+        if not task.id_given or task.task_id not in announced:
+            announced.add(task.task_id)
+            task_enqueued.send_robust(sender=sender, task_result=result)
+    return results
+
+
+def result_of(row: TaskRow, backend_alias: str) -> TaskResult:
+    """The result that a row holds; its code may be gone."""
+    waits = row.attempts == 0 and row.run_after > row.enqueued_at
+    task = stored_task(
+        row.name,
+        queue_name=row.queue_name,
+        priority=row.priority,
+        backend=backend_alias,
+        run_after=row.run_after if waits else None,
+    )
+    return stored_result(row, task)
+
+
+def _new_task(config: Config, call: Call, now: datetime) -> NewTask:
+    from .store.add import NewTask
+
+    task = call.task
+    register(task)
+    args, kwargs = dump_arguments(list(call.args), call.kwargs, config.max_payload_bytes)
+    given: str | None = getattr(task, "task_id", None)
+    return NewTask(
+        task_id=given or new_task_id(now),
+        id_given=given is not None,
+        tenant=config.tenant,
+        queue_name=task.queue_name,
+        name=task.module_path,
+        backend=task.backend,
+        args=args,
+        kwargs=kwargs,
+        priority=task.priority,
+        run_after=_in_utc(task.run_after),
+    )
+
+
+def _in_utc(moment: datetime | None) -> datetime | None:
+    if moment is None:
+        return None
+    if moment.tzinfo is None:  # only under USE_TZ=False: the framework refuses it otherwise
+        moment = timezone.make_aware(moment, timezone.get_default_timezone())
+    return moment.astimezone(UTC)
+
+
+def _rows_of(database: Database, tenant: str, task_ids: set[str]) -> dict[str, TaskRow]:
+    if not task_ids:
+        return {}
+    from .store.read import find
+
+    return find(database, tenant, sorted(task_ids))

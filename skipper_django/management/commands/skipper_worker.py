@@ -1,0 +1,204 @@
+"""manage.py skipper_worker: run tasks."""
+
+import argparse
+import atexit
+import logging
+import os
+import socket
+import sys
+import threading
+from typing import Any
+
+from django.conf import settings as django_settings  # noqa: TID251  (DEBUG, for a warning only)
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import Error, connections
+from django.utils.autoreload import run_with_reloader
+
+from ... import conf
+from ...backend import MAX_QUEUE_NAME_LENGTH
+from ...core.config import Config
+from ...store.clock import clock_of
+from ...store.database import Database
+from ...store.read import is_installed
+from ...worker.loop import Worker, WorkerOptions
+from ...worker.shutdown import Shutdown
+from ...worker.supervisor import Supervisor
+
+LEVELS = {0: logging.WARNING, 1: logging.INFO, 2: logging.DEBUG, 3: logging.DEBUG}
+
+
+class Command(BaseCommand):
+    help = (
+        "Run tasks until stopped. SIGTERM or SIGINT: finish what runs; a second one: give it back."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        add = parser.add_argument
+        add(
+            "--queue",
+            action="append",
+            type=_queue,
+            default=[],
+            metavar="NAME",
+            help="serve this queue only; may be repeated (default: all queues of the tenant)",
+        )
+        add(
+            "--concurrency",
+            type=_count,
+            default=4,
+            metavar="N",
+            help="tasks at once in each process: threads, and async tasks (default: 4)",
+        )
+        add(
+            "--processes",
+            type=_count,
+            default=1,
+            metavar="N",
+            help="worker processes, each replaced when it dies (default: 1)",
+        )
+        add("--drain", action="store_true", help="stop when no task is ready")
+        add("--tenant", type=str, help="serve this tenant (default: SKIPPER['TENANT'])")
+        add(
+            "--database",
+            type=str,
+            metavar="ALIAS",
+            help="alias of the queue's database (default: SKIPPER['DATABASE'])",
+        )
+        add(
+            "--member-name",
+            type=str,
+            metavar="NAME",
+            help="name of this worker (default: SKIPPER['CLUSTER_MEMBER_NAME'] or the host)",
+        )
+        add(
+            "--shutdown-timeout",
+            type=_seconds,
+            default=30.0,
+            metavar="SECONDS",
+            help="how long running tasks may take to finish after SIGTERM (default: 30)",
+        )
+        add("--reload", action="store_true",
+            help="start again when code changes; one process, for development")  # fmt: skip
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        config = self._config(options)
+        _set_up_logging(options["verbosity"])
+        self._refuse_what_cannot_run(config)
+        if django_settings.DEBUG:
+            logging.getLogger("skipper_django.worker").info(
+                "DEBUG is on: queries are logged in memory and forgotten after each task"
+            )
+        if options["reload"]:
+            run_with_reloader(_run_reloadable, config, options)
+            return
+        supervisor = Supervisor(
+            options["processes"],
+            lambda index: _run_child(config, options, os.getppid()),
+            options["shutdown_timeout"],
+        )
+        status = supervisor.run()
+        if status:
+            sys.exit(status)
+
+    def _config(self, options: dict[str, Any]) -> Config:
+        chosen = {"TENANT": options["tenant"], "DATABASE": options["database"]}
+        try:
+            return conf.load({key: value for key, value in chosen.items() if value is not None})
+        except ImproperlyConfigured as error:
+            raise CommandError(str(error)) from error
+
+    def _refuse_what_cannot_run(self, config: Config) -> None:
+        """What will not pass by itself ends the command at once, with the remedy."""
+        if config.database not in connections:
+            raise CommandError(
+                f"there is no database {config.database!r} in DATABASES; known: "
+                f"{', '.join(connections)}"
+            )
+        try:
+            installed = is_installed(Database(config.database))
+        except Error as error:
+            raise CommandError(f"database {config.database!r} cannot be used: {error}") from error
+        if not installed:
+            raise CommandError(
+                f"database {config.database!r} has no table of tasks: run "
+                f"manage.py migrate --database={config.database}"
+            )
+
+
+def _run_child(config: Config, options: dict[str, Any], supervisor_pid: int | None) -> int:
+    shutdown = Shutdown()
+    if threading.current_thread() is threading.main_thread():
+        shutdown.listen()
+    worker_options = WorkerOptions(
+        member_id=_member_id(config, options),
+        queues=tuple(dict.fromkeys(options["queue"])),
+        concurrency=options["concurrency"],
+        drain=options["drain"],
+        shutdown_timeout=options["shutdown_timeout"],
+        supervisor_pid=supervisor_pid,
+    )
+    return Worker(config, worker_options, clock_of(config.database), shutdown).run()
+
+
+def _run_reloadable(config: Config, options: dict[str, Any]) -> None:
+    """In a thread of a process that the reloader ends whenever code changes."""
+    shutdown = Shutdown()
+    worker_options = WorkerOptions(
+        member_id=_member_id(config, options),
+        queues=tuple(dict.fromkeys(options["queue"])),
+        concurrency=options["concurrency"],
+        shutdown_timeout=options["shutdown_timeout"],
+    )
+    worker = Worker(config, worker_options, clock_of(config.database), shutdown)
+    stopped = threading.Event()
+
+    def stop() -> None:
+        shutdown.request()
+        stopped.wait(options["shutdown_timeout"])
+
+    atexit.register(stop)
+    try:
+        worker.run()
+    finally:
+        stopped.set()
+
+
+def _member_id(config: Config, options: dict[str, Any]) -> str:
+    name = options["member_name"] or config.cluster_member_name or socket.gethostname()
+    return f"{name}-{os.getpid()}"
+
+
+def _set_up_logging(verbosity: int) -> None:
+    """Lines on standard error, unless the project's LOGGING already has a place for them."""
+    logger = logging.getLogger("skipper_django")
+    if logger.hasHandlers():
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(LEVELS[verbosity])
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 10_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 10000")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0")
+    return seconds
+
+
+def _queue(text: str) -> str:
+    if not 1 <= len(text) <= MAX_QUEUE_NAME_LENGTH:
+        raise argparse.ArgumentTypeError(
+            f"a queue name has 1 to {MAX_QUEUE_NAME_LENGTH} characters, not {len(text)}"
+        )
+    return text

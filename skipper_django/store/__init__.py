@@ -1,0 +1,1 @@
+"""Every statement that reads or changes queue rows, and nothing else."""

@@ -1,0 +1,119 @@
+"""Add tasks: one INSERT, or a few for many, in the caller's transaction."""
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from ..core.buckets import bucket_of, lane_of, slot_of
+from ..core.states import TaskState
+from .database import Database
+
+COLUMNS = (
+    "task_id", "tenant", "queue_name", "lane", "bucket", "slot", "name", "backend", "args",
+    "kwargs", "status", "priority", "ord", "run_after", "enqueued_at", "lease_token",
+)  # fmt: skip
+ROW_SQL = f"({', '.join(['%s'] * len(COLUMNS))})"
+MAX_ROWS = 1_000
+# A statement stays well under the smallest packet limit among the servers (MariaDB, 16 MiB).
+MAX_CHARACTERS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """A task that is about to become a row. `id_given`: the id is the caller's own."""
+
+    task_id: str
+    id_given: bool
+    tenant: str
+    queue_name: str
+    name: str
+    backend: str
+    args: str
+    kwargs: str
+    priority: int
+    run_after: datetime | None
+
+
+def add(database: Database, tasks: Sequence[NewTask], now: datetime) -> set[str]:
+    """Insert the tasks; the ids among them that were there before, whose rows stay as they are.
+
+    Part of the caller's transaction. Several statements, where needed, are one transaction of
+    their own if the caller has none.
+    """
+    given = [task for task in tasks if task.id_given]
+    batches = list(_batches(tasks, database.dialect.max_parameters // len(COLUMNS)))
+    # A nonce tells our own row from one that was there: no database reports it reliably.
+    nonce = -secrets.randbits(62) if given else None
+    single = len(batches) == 1 and not given
+    with nullcontext() if single else transaction.atomic(database.alias, savepoint=False):
+        for batch in batches:
+            _insert(database, batch, now, nonce)
+        return _existing(database, given, nonce)
+
+
+def _batches(tasks: Sequence[NewTask], most: int) -> Iterator[list[NewTask]]:
+    batch: list[NewTask] = []
+    size = 0
+    for task in tasks:
+        weight = len(task.args) + len(task.kwargs)
+        if batch and (len(batch) >= min(most, MAX_ROWS) or size + weight > MAX_CHARACTERS):
+            yield batch
+            batch, size = [], 0
+        batch.append(task)
+        size += weight
+    if batch:
+        yield batch
+
+
+def _insert(database: Database, tasks: Sequence[NewTask], now: datetime, nonce: int | None) -> None:
+    ignore = "" if nonce is None else database.dialect.ignore_duplicates
+    sql = (
+        f"INSERT INTO {database.tasks} ({', '.join(COLUMNS)}) "  # noqa: S608
+        f"VALUES {', '.join([ROW_SQL] * len(tasks))}{ignore}"
+    )
+    params: list[Any] = []
+    for task in tasks:
+        params += _row(database, task, now, nonce)
+    database.execute(sql, params)
+
+
+def _row(database: Database, task: NewTask, now: datetime, nonce: int | None) -> tuple[Any, ...]:
+    bucket = bucket_of(task.task_id)
+    is_due = task.run_after is None or task.run_after <= now
+    return (
+        task.task_id,
+        task.tenant,
+        task.queue_name,
+        lane_of(task.tenant, task.queue_name),
+        bucket,
+        slot_of(bucket),
+        task.name,
+        task.backend,
+        task.args,
+        task.kwargs,
+        (TaskState.READY if is_due else TaskState.SCHEDULED).value,
+        task.priority,
+        -task.priority if is_due else 0,
+        database.to_db(task.run_after or now),
+        database.to_db(now),
+        nonce if task.id_given else None,
+    )
+
+
+def _existing(database: Database, given: Sequence[NewTask], nonce: int | None) -> set[str]:
+    existing = set()
+    for start in range(0, len(given), MAX_ROWS):
+        batch = given[start : start + MAX_ROWS]
+        marks = ", ".join(["%s"] * len(batch))
+        rows = database.rows(
+            f"SELECT task_id, lease_token FROM {database.tasks} "  # noqa: S608
+            f"WHERE task_id IN ({marks}) AND tenant = %s{database.dialect.lock_row}",
+            [*(task.task_id for task in batch), batch[0].tenant],
+        )
+        existing |= {task_id for task_id, token in rows if token != nonce}
+    return existing

@@ -1,0 +1,192 @@
+"""Take ready tasks: choose ids without locks, then one conditional update by primary key.
+
+Choosing never waits for anybody and locks nothing; the update takes a row only where it is still
+READY. Two members that choose the same row differ in the update: one of them gets it.
+"""
+
+import secrets
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import sqrt
+from typing import Any, NamedTuple
+
+from ..core.buckets import BucketRange
+from .database import Database
+from .dialects.base import Part
+
+# What a worker needs to know of a task to run it.
+PAYLOAD = (
+    "id", "task_id", "name", "queue_name", "backend", "priority", "args", "kwargs", "attempts",
+    "lost_leases", "worker_ids", "errors", "enqueued_at", "started_at",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Lease:
+    """The right to run one task until `lease_expires_at`; every write back proves the token."""
+
+    id: int
+    task_id: str
+    name: str
+    queue_name: str
+    backend: str
+    priority: int
+    args: str
+    kwargs: str
+    attempts: int  # claims that counted, this one included
+    lost_leases: int
+    worker_ids: str  # one a line, this one the last
+    errors: str | None
+    enqueued_at: datetime
+    started_at: datetime
+    token: int
+    last_attempted_at: datetime
+
+    @property
+    def policy_attempt(self) -> int:
+        """The number of this attempt for the retry policy: lost leases are not its business."""
+        return self.attempts - self.lost_leases
+
+
+class Head(NamedTuple):
+    id: int
+    lane: int
+    slot: int
+    ord: int
+    run_after: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """Who claims, and what: lanes in a range of buckets."""
+
+    member_id: str
+    lanes: tuple[int, ...]
+    buckets: BucketRange
+    lease_duration: float  # seconds
+
+
+def claim(database: Database, claimant: Claimant, limit: int, now: datetime) -> list[Lease]:
+    """Leases on up to `limit` ready tasks, highest priority first, then oldest first, exactly.
+
+    The cost depends on the number of slots and on `limit`, not on the number of tasks of any kind.
+    """
+    heads = choose(database, claimant, limit)
+    if not heads:
+        return []
+    return take(database, claimant, heads, now)
+
+
+def choose(database: Database, claimant: Claimant, limit: int) -> list[Head]:
+    """The first `limit` ready tasks of the claimant's share, in order; nothing is locked."""
+    parts = _occupied_parts(database, claimant)
+    if not parts:
+        return []
+    per_part = heads_per_part(limit, len(parts))
+    heads = _heads(database, parts, per_part, limit)
+    if per_part < limit:
+        # A part all of whose heads were chosen may hold more that come before the others' heads.
+        chosen = Counter((head.lane, head.slot) for head in heads)
+        deeper = [part for part in parts if chosen[part.lane, part.slot] >= per_part]
+        if deeper:
+            more = {head.id: head for head in _heads(database, deeper, limit, limit)}
+            more.update((head.id, head) for head in heads)
+            heads = _in_order(list(more.values()))[:limit]
+    return heads
+
+
+def heads_per_part(limit: int, parts: int) -> int:
+    """How many heads to read of each part: the mean share and three deviations more."""
+    mean = limit / parts
+    return min(limit, int(mean + 3 * sqrt(mean) + 3))
+
+
+def take(
+    database: Database, claimant: Claimant, heads: Sequence[Head], now: datetime
+) -> list[Lease]:
+    """Lease those of the chosen tasks that are still READY; losing some to others is normal."""
+    token = secrets.randbits(62)
+    ids = sorted(head.id for head in heads)
+    listed = ", ".join(map(str, ids))
+    payload = ", ".join(PAYLOAD)
+    started = database.to_db(now)
+    sql = (
+        f"UPDATE {database.tasks} SET status = 2, ord = 0, lease_token = %s, "  # noqa: S608
+        f"lease_expires_at = %s, attempts = attempts + 1, last_attempted_at = %s, "
+        f"started_at = COALESCE(started_at, %s), "
+        f"worker_ids = {database.dialect.append('worker_ids')} "
+        f"WHERE id IN ({listed}) AND status = 1"
+    )
+    expires = database.to_db(now + timedelta(seconds=claimant.lease_duration))
+    params = [token, expires, started, started, f"{claimant.member_id}\n"]
+    if database.dialect.updates_return_rows:
+        update = f"{sql} RETURNING {payload}"
+        rows = database.through_contention(lambda: database.rows(update, params))
+    elif database.through_contention(lambda: database.execute(sql, params)):
+        rows = database.rows(
+            f"SELECT {payload} FROM {database.tasks} "  # noqa: S608
+            f"WHERE id IN ({listed}) AND lease_token = %s",
+            [token],
+        )
+    else:
+        rows = []
+    place = {head.id: index for index, head in enumerate(heads)}
+    rows.sort(key=lambda row: place[row[0]])
+    return [_lease(database, row, token, now) for row in rows]
+
+
+def _lease(database: Database, row: tuple[Any, ...], token: int, now: datetime) -> Lease:
+    *values, enqueued_at, started_at = row
+    from_db = database.dialect.from_db
+    values += [from_db(enqueued_at), from_db(started_at), token, now]
+    return Lease(*values)
+
+
+def _occupied_parts(database: Database, claimant: Claimant) -> list[Part]:
+    """The slots of the share, without those that are known to be empty: the idle poll."""
+    slots = list(claimant.buckets.parts())
+    if not slots or not claimant.lanes:
+        return []
+    occupied = database.rows(
+        database.dialect.occupied(database.tasks, claimant.lanes, slots[0].slot, slots[-1].slot)
+    )
+    by_slot = {slot.slot: slot for slot in slots}
+    parts = []
+    for lane, slot, *_ in occupied:
+        for part in slots if slot is None else (by_slot[slot],):
+            parts.append(Part(lane, part.slot, part.start, part.stop, part.is_whole))
+    return parts
+
+
+def _heads(database: Database, parts: Sequence[Part], per_part: int, limit: int) -> list[Head]:
+    most = database.dialect.max_parts
+    heads = [
+        Head(*row)
+        for start in range(0, len(parts), most)
+        for row in database.rows(
+            database.dialect.heads(database.tasks, parts[start : start + most], per_part, limit)
+        )
+    ]
+    return heads if len(parts) <= most else _in_order(heads)[:limit]
+
+
+def _in_order(heads: list[Head]) -> list[Head]:
+    return sorted(heads, key=lambda head: (head.ord, head.run_after, head.id))
+
+
+def lanes_in_use(database: Database, tenant: str) -> dict[int, str]:
+    """Lane to queue name, for every queue of the tenant that has tasks of any state.
+
+    Skips from lane to lane within the hot index: one seek a lane, not a scan.
+    """
+    rows = database.rows(
+        f"WITH RECURSIVE lanes(lane) AS (SELECT MIN(lane) FROM {database.tasks} "  # noqa: S608
+        f"UNION ALL SELECT (SELECT MIN(t.lane) FROM {database.tasks} t WHERE t.lane > lanes.lane) "
+        "FROM lanes WHERE lanes.lane IS NOT NULL) "
+        f"SELECT lane, (SELECT t.queue_name FROM {database.tasks} t WHERE t.lane = lanes.lane "
+        f"LIMIT 1), (SELECT t.tenant FROM {database.tasks} t WHERE t.lane = lanes.lane LIMIT 1) "
+        "FROM lanes WHERE lane IS NOT NULL"
+    )
+    return {lane: queue_name for lane, queue_name, owner in rows if owner == tenant}

@@ -1,0 +1,38 @@
+"""SQLite."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import DatabaseError
+
+from .base import Dialect
+
+BUSY, LOCKED = 5, 6
+# I/O error, corrupt, disk full, cannot open, read-only.
+OUTAGE = {10, 13, 14, 8}
+
+
+class SQLite(Dialect):
+    name = "sqlite"
+    instant_type = "datetime"
+    clock_sql = "SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')"
+
+    def to_db(self, moment: datetime) -> Any:
+        # Always six decimals: times are compared as text.
+        naive = moment.astimezone(UTC).replace(tzinfo=None)
+        return naive.isoformat(sep=" ", timespec="microseconds")
+
+    def append(self, column: str) -> str:
+        return f"COALESCE({column}, '') || %s"
+
+    def is_contention(self, error: DatabaseError) -> bool:
+        return _primary_code(error) in (BUSY, LOCKED)
+
+    def is_outage(self, error: Exception) -> bool:
+        return super().is_outage(error) or _primary_code(error) in OUTAGE
+
+
+def _primary_code(error: Exception) -> int:
+    cause = error.__cause__ if error.__cause__ is not None else error
+    code: int = getattr(cause, "sqlite_errorcode", 0)
+    return code & 0xFF

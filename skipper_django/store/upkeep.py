@@ -1,0 +1,185 @@
+"""What keeps the queue moving: renew, promote, reclaim, prune. Bounded batches by primary key.
+
+None of these needs an index of its own, a leader, or a lock that outlives a statement.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from ..core.buckets import BucketRange
+from ..core.errors import WorkerLost
+from ..core.outcome import describe_error, load_errors
+from ..core.reasons import FailReason
+from ..core.states import TaskState
+from .claim import Lease
+from .database import Database
+
+BATCH = 1_000
+DELETE_BATCH = 200
+MAX_LOST_LEASES = 3
+# A task that was lost twice may be what kills its workers: it waits a little before the third.
+SECOND_LOSS_DELAY = timedelta(seconds=10)
+
+
+def renew(
+    database: Database, leases: Sequence[Lease], now: datetime, lease_duration: float
+) -> list[Lease]:
+    """Push the expiry of the leases forward, in one statement; those lost meanwhile come back."""
+    if not leases:
+        return []
+    ids = ", ".join(map(str, sorted(lease.id for lease in leases)))
+    tokens = ", ".join({str(lease.token) for lease in leases})
+    where = f"WHERE id IN ({ids}) AND lease_token IN ({tokens})"
+    sql = f"UPDATE {database.tasks} SET lease_expires_at = %s {where}"  # noqa: S608
+    expires = database.to_db(now + timedelta(seconds=lease_duration))
+    if database.through_contention(lambda: database.execute(sql, [expires])) == len(leases):
+        return []
+    held = {
+        pk
+        for (pk,) in database.rows(f"SELECT id FROM {database.tasks} {where}")  # noqa: S608
+    }
+    return [lease for lease in leases if lease.id not in held]
+
+
+def promote(database: Database, lanes: Sequence[int], buckets: BucketRange, now: datetime) -> int:
+    """Make up to 1,000 due SCHEDULED tasks of the share READY; how many."""
+    if not lanes or not buckets:
+        return 0
+    # No ORDER BY: PostgreSQL would walk the primary key for it. `ord = 0` makes it one seek a slot.
+    rows = database.rows(
+        f"SELECT id FROM {database.tasks} WHERE lane IN ({_list(lanes)}) "  # noqa: S608
+        f"AND status = 0 AND slot IN ({_list(part.slot for part in buckets.parts())}) "
+        f"AND ord = 0 AND run_after <= %s AND bucket >= %s AND bucket < %s LIMIT {BATCH}",
+        [database.to_db(now), buckets.start, buckets.stop],
+    )
+    return _update(database, [pk for (pk,) in rows], "status = 1, ord = -priority", "status = 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """A RUNNING task whose lease has run out."""
+
+    id: int
+    task_id: str
+    attempts: int
+    lost_leases: int
+    worker_ids: str
+    errors: str | None
+
+
+def expired(
+    database: Database, lanes: Sequence[int], buckets: BucketRange, now: datetime
+) -> list[Expired]:
+    """Up to 1,000 tasks of the share whose lease has run out."""
+    if not lanes or not buckets:
+        return []
+    rows = database.rows(
+        "SELECT id, task_id, attempts, lost_leases, worker_ids, errors "  # noqa: S608
+        f"FROM {database.tasks} WHERE lane IN ({_list(lanes)}) AND status = 2 "
+        f"AND slot IN ({_list(part.slot for part in buckets.parts())}) "
+        f"AND bucket >= %s AND bucket < %s AND lease_expires_at < %s LIMIT {BATCH}",
+        [buckets.start, buckets.stop, database.to_db(now)],
+    )
+    return [
+        Expired(pk, task_id, attempts, lost, workers or "", errors)
+        for pk, task_id, attempts, lost, workers, errors in rows
+    ]
+
+
+def reclaim(database: Database, tasks: Sequence[Expired], now: datetime) -> int:
+    """Take expired leases back; how many.
+
+    The first loss makes a task READY at once, the second SCHEDULED for a moment later, the third
+    FAILED with the reason worker_lost: a task that kills its workers does not tour the cluster.
+    """
+    first = [task.id for task in tasks if task.lost_leases == 0]
+    again = [task.id for task in tasks if 0 < task.lost_leases < MAX_LOST_LEASES - 1]
+    fence = "lease_token = NULL, lease_expires_at = NULL, lost_leases = lost_leases + 1"
+    still = "status = 2 AND lease_expires_at < %s"
+    moment = database.to_db(now)
+    count = _update(database, first, f"status = 1, ord = -priority, {fence}", still, [], [moment])
+    count += _update(
+        database,
+        again,
+        f"status = 0, ord = 0, run_after = %s, {fence}",
+        still,
+        [database.to_db(now + SECOND_LOSS_DELAY)],
+        [moment],
+    )
+    for task in tasks:
+        if task.lost_leases >= MAX_LOST_LEASES - 1:
+            setters = f"status = {TaskState.FAILED.value}, ord = 0, finished_at = %s, reason = %s, "
+            count += _update(
+                database,
+                [task.id],
+                f"{setters}errors = %s, {fence}",
+                still,
+                [moment, FailReason.WORKER_LOST.value, _errors_of_lost(task)],
+                [moment],
+            )
+    return count
+
+
+def prune(
+    database: Database, tenant: str, after_id: int, cutoff: datetime, failed_cutoff: datetime
+) -> tuple[int, int | None]:
+    """Delete old finished tasks in the next 1,000 ids; how many, and where to go on.
+
+    Ids rise with time, so a walk over windows of ids needs no index on finished_at. The second
+    answer is None at the end of the table, or once a window begins after both cutoffs.
+    """
+    beginning = database.rows(
+        f"SELECT id, enqueued_at FROM {database.tasks} WHERE id > %s "  # noqa: S608
+        "ORDER BY id LIMIT 1",
+        [after_id],
+    )
+    if not beginning:
+        return 0, None
+    ((start, enqueued_at),) = beginning
+    enqueued = database.dialect.from_db(enqueued_at)
+    if enqueued is not None and enqueued > max(cutoff, failed_cutoff):
+        return 0, None
+    end = start + BATCH - 1
+    rows = database.rows(
+        f"SELECT id FROM {database.tasks} WHERE id >= %s AND id <= %s AND tenant = %s "  # noqa: S608
+        "AND ((status IN (3, 5) AND finished_at < %s) OR (status = 4 AND finished_at < %s))",
+        [start, end, tenant, database.to_db(cutoff), database.to_db(failed_cutoff)],
+    )
+    ids = sorted(pk for (pk,) in rows)
+    for first in range(0, len(ids), DELETE_BATCH):
+        listed = _list(ids[first : first + DELETE_BATCH])
+        sql = f"DELETE FROM {database.tasks} WHERE id IN ({listed}) AND status >= 3"  # noqa: S608
+        database.through_contention(lambda sql=sql: database.execute(sql))  # type: ignore[misc]
+    return len(ids), end
+
+
+def _update(
+    database: Database,
+    ids: Sequence[int],
+    setters: str,
+    still: str,
+    set_params: Sequence[Any] = (),
+    still_params: Sequence[Any] = (),
+) -> int:
+    if not ids:
+        return 0
+    sql = (
+        f"UPDATE {database.tasks} SET {setters} "  # noqa: S608
+        f"WHERE id IN ({_list(sorted(ids))}) AND {still}"
+    )
+    params = [*set_params, *still_params]
+    return database.through_contention(lambda: database.execute(sql, params))
+
+
+def _list(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _errors_of_lost(task: Expired) -> str:
+    workers = ", ".join(task.worker_ids.split("\n")[:-1][-MAX_LOST_LEASES:])
+    error = WorkerLost(f"lost its lease {MAX_LOST_LEASES} times; last run by {workers}")
+    errors = [*load_errors(task.errors), describe_error(error, task.attempts)]
+    return json.dumps(errors, ensure_ascii=False)

@@ -1,0 +1,221 @@
+"""Run one leased task and say what it led to: the only place that calls user code."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from inspect import iscoroutinefunction
+from typing import Any
+
+from ..compat import (
+    Task,
+    TaskContext,
+    TaskResult,
+    TaskResultStatus,
+    task_backends,
+    task_finished,
+    task_started,
+)
+from ..core.backoff import delay_before_retry
+from ..core.clock import Clock
+from ..core.errors import (
+    BadArguments,
+    BadBackoff,
+    NotSerializable,
+    PayloadTooLarge,
+    SkipperError,
+    TaskTimeout,
+    UnknownTask,
+)
+from ..core.outcome import (
+    Failed,
+    Outcome,
+    Retry,
+    Succeeded,
+    describe_error,
+    load_errors,
+    reason_of,
+)
+from ..core.payload import dump_result, load_arguments
+from ..core.reasons import FailReason
+from ..registry import DEFAULT_BACKOFF, resolve, stored_task
+from ..results import as_project_time, leased_result, task_errors
+from ..signals import task_retrying
+from ..store.claim import Lease
+
+logger = logging.getLogger("skipper_django.worker")
+
+PARKED: dict[type[SkipperError], FailReason] = {
+    UnknownTask: FailReason.UNKNOWN_TASK,
+    BadArguments: FailReason.BAD_ARGUMENTS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A lease with everything that its task needs to be called."""
+
+    lease: Lease
+    task: Task
+    args: list[Any]
+    kwargs: dict[str, Any]
+    result: TaskResult
+
+    @property
+    def is_async(self) -> bool:
+        return iscoroutinefunction(self.task.func)
+
+    @property
+    def timeout(self) -> float | None:
+        timeout: float | None = getattr(self.task, "timeout", None)
+        return timeout
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """What all attempts of one worker share."""
+
+    clock: Clock
+    member_id: str
+    max_result_bytes: int
+
+    def prepare(self, lease: Lease) -> Attempt | Failed:
+        """Find the code and decode the arguments; what cannot run is parked with a reason."""
+        try:
+            task = resolve(lease.name)
+            args, kwargs = load_arguments(lease.args, lease.kwargs)
+        except (UnknownTask, BadArguments) as error:
+            reason = PARKED[type(error)]
+            self._log(logging.WARNING, f"parked ({reason}): {error}", lease)
+            return Failed(reason, _errors(lease, error))
+        if (task.queue_name, task.priority) != (lease.queue_name, lease.priority):
+            task = stored_task(
+                lease.name,
+                queue_name=lease.queue_name,
+                priority=lease.priority,
+                backend=lease.backend,
+                run_after=None,
+            )
+        return Attempt(lease, task, args, kwargs, leased_result(lease, task, args, kwargs))
+
+    def run(self, attempt: Attempt, interruptible: Callable[[Callable[[], Any]], Any]) -> Outcome:
+        """Call a sync task once; `interruptible` makes the call and enforces the timeout."""
+        self._started(attempt)
+        try:
+            value = interruptible(lambda: self._call(attempt))
+        except BaseException as error:
+            return self._failed(attempt, error)
+        return self._returned(attempt, value)
+
+    async def run_async(
+        self, attempt: Attempt, limited: Callable[[Any], Awaitable[Any]]
+    ) -> Outcome:
+        """Call an async task once; `limited` awaits it and enforces the timeout by cancelling."""
+        self._started(attempt)
+        try:
+            value = await limited(self._call(attempt))
+        except BaseException as error:
+            return self._failed(attempt, error)
+        return self._returned(attempt, value)
+
+    def give_up(self, attempt: Attempt) -> Outcome:
+        """The outcome of an attempt that does not react to its timeout."""
+        try:
+            raise TaskTimeout(f"ran on after its timeout of {attempt.timeout:g} s was raised in it")
+        except TaskTimeout as error:
+            return self._failed(attempt, error)
+
+    def _call(self, attempt: Attempt) -> Any:
+        if attempt.task.takes_context:
+            context: TaskContext = TaskContext(task_result=attempt.result)
+            return attempt.task.func(context, *attempt.args, **attempt.kwargs)
+        return attempt.task.func(*attempt.args, **attempt.kwargs)
+
+    def _started(self, attempt: Attempt) -> None:
+        task_started.send_robust(sender=_sender(attempt), task_result=attempt.result)
+
+    def _returned(self, attempt: Attempt, value: Any) -> Outcome:
+        try:
+            result = dump_result(value, self.max_result_bytes)
+        except (NotSerializable, PayloadTooLarge) as error:
+            # Not retried: the work is done, only its answer cannot be kept.
+            return self._ended_badly(
+                attempt, FailReason.BAD_RESULT, _errors(attempt.lease, error), error
+            )
+        self._finish(attempt, TaskResultStatus.SUCCESSFUL, value)
+        self._log(logging.INFO, "succeeded", attempt.lease)
+        return Succeeded(result)
+
+    def _failed(self, attempt: Attempt, error: BaseException) -> Outcome:
+        """Called inside the except block, so that signals and loggers find the live exception."""
+        lease, task = attempt.lease, attempt.task
+        errors = _errors(lease, error)
+        object.__setattr__(attempt.result, "errors", task_errors(errors))
+        if lease.policy_attempt < getattr(task, "max_attempts", 1):
+            backoff = getattr(task, "backoff", DEFAULT_BACKOFF)
+            try:
+                delay = delay_before_retry(backoff, lease.policy_attempt, error, attempt.result)
+            except BadBackoff as bad:
+                errors.append(describe_error(bad, lease.attempts))
+                return self._ended_badly(attempt, FailReason.BAD_BACKOFF, errors, error)
+            if delay is not None:
+                self._log(logging.INFO, f"failed, runs again in {delay:g} s: {error!r}", lease)
+                task_retrying.send_robust(
+                    sender=_sender(attempt), task_result=attempt.result, delay=delay
+                )
+                return Retry(delay, errors)
+        return self._ended_badly(attempt, reason_of(error), errors, error)
+
+    def _ended_badly(
+        self,
+        attempt: Attempt,
+        reason: FailReason,
+        errors: list[dict[str, Any]],
+        error: BaseException,
+    ) -> Failed:
+        object.__setattr__(attempt.result, "errors", task_errors(errors))
+        self._finish(attempt, TaskResultStatus.FAILED, None)
+        self._log(logging.ERROR, f"failed ({reason}): {error!r}", attempt.lease)
+        return Failed(reason, errors)
+
+    def _finish(self, attempt: Attempt, status: TaskResultStatus, value: Any) -> None:
+        result = attempt.result
+        object.__setattr__(result, "status", status)
+        object.__setattr__(result, "finished_at", as_project_time(self.clock.estimate()))
+        object.__setattr__(result, "_return_value", value)
+        task_finished.send_robust(sender=_sender(attempt), task_result=result)
+
+    def _log(self, level: int, message: str, lease: Lease) -> None:
+        if logger.isEnabledFor(level):
+            logger.log(
+                level, "%s %s %s", lease.name, lease.task_id, message,
+                extra=log_fields(lease, self.member_id),
+            )  # fmt: skip
+
+
+def log_fields(lease: Lease, member_id: str) -> dict[str, Any]:
+    """What every log line about a task carries."""
+    return {
+        "task_id": lease.task_id,
+        "task_name": lease.name,
+        "attempt": lease.attempts,
+        "queue_name": lease.queue_name,
+        "member_id": member_id,
+    }
+
+
+def _errors(lease: Lease, error: BaseException) -> list[dict[str, Any]]:
+    return [*load_errors(lease.errors), describe_error(error, lease.attempts)]
+
+
+_senders: dict[str, type[Any]] = {}
+
+
+def _sender(attempt: Attempt) -> type[Any]:
+    """The class of the task's backend, as the framework wants it for its signals."""
+    alias = attempt.lease.backend
+    if alias not in _senders:
+        try:
+            _senders[alias] = type(task_backends[alias])
+        except Exception:  # an alias that TASKS no longer has
+            return object
+    return _senders[alias]

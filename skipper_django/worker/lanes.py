@@ -1,0 +1,33 @@
+"""Which queues this worker serves, as lanes of the hot index."""
+
+from ..core.buckets import lane_of
+from ..core.clock import monotonic
+from ..registry import queue_names
+from ..store.claim import lanes_in_use
+from ..store.database import Database
+
+LOOK_EVERY_SECONDS = 1.0
+
+
+class Lanes:
+    """The queues named on the command line, or every queue that the tenant has tasks in."""
+
+    def __init__(self, database: Database, tenant: str, queues: tuple[str, ...]) -> None:
+        self._database = database
+        self._tenant = tenant
+        self._fixed = bool(queues)
+        self._looked_at = -float("inf")
+        # The queues of this project's own tasks are known before their first task is.
+        names = queues or queue_names()
+        self._known = {lane_of(tenant, name) for name in names}
+        self._lanes = tuple(sorted(self._known))
+
+    def current(self) -> tuple[int, ...]:
+        return self._lanes
+
+    def refresh(self) -> tuple[int, ...]:
+        """Look for new queues, once a second at the most; asked by the loop only."""
+        if not self._fixed and monotonic() - self._looked_at >= LOOK_EVERY_SECONDS:
+            self._lanes = tuple(sorted({*self._known, *lanes_in_use(self._database, self._tenant)}))
+            self._looked_at = monotonic()
+        return self._lanes

@@ -1,0 +1,247 @@
+"""Where tasks run: threads for sync tasks, one event loop for async ones beside them."""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from asgiref.sync import sync_to_async
+
+from ..core.clock import monotonic
+from ..core.errors import TaskTimeout
+from ..core.outcome import Outcome
+from ..store.claim import Lease
+from .connections import CLOSE_AFTER_IDLE_SECONDS, ThreadConnections
+from .execute import Attempt, Executor
+from .timeouts import Deadline, Timeouts
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """An attempt that has its outcome. `stuck`: its thread runs on and cannot be used again."""
+
+    lease: Lease
+    outcome: Outcome
+    seconds: float
+    stuck: bool = False
+
+
+Report = Callable[[Finished], None]
+
+
+class Slots:
+    """Runs leases, at most `concurrency` sync and as many async ones at once; reports outcomes.
+
+    More may be submitted: they wait, and can be taken back as long as they have not started.
+    """
+
+    def __init__(self, concurrency: int, executor: Executor, report: Report) -> None:
+        self._concurrency = concurrency
+        self._executor = executor
+        self._report = report
+        self._timeouts = Timeouts()
+        self._waiting: SimpleQueue[Attempt | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._loop: EventLoop | None = None
+
+    def submit(self, lease: Lease) -> None:
+        attempt = self._executor.prepare(lease)
+        if not isinstance(attempt, Attempt):
+            self._report(Finished(lease, attempt, 0.0))
+        elif attempt.is_async:
+            self._event_loop().submit(attempt)
+        else:
+            self._waiting.put(attempt)
+            self._start_thread_if_needed()
+
+    @property
+    def waiting(self) -> int:
+        """How many have been submitted and not started."""
+        return self._waiting.qsize() + (len(self._loop.waiting) if self._loop else 0)
+
+    def take_back(self) -> list[Lease]:
+        """All that has not started."""
+        leases = []
+        try:
+            while (attempt := self._waiting.get_nowait()) is not None:
+                leases.append(attempt.lease)
+        except Empty:
+            pass
+        if self._loop is not None:
+            leases += self._loop.take_back()
+        return leases
+
+    def stop(self, wait: float) -> bool:
+        """Let idle threads end, close connections; did all end within so many seconds?"""
+        for _ in self._threads:
+            self._waiting.put(None)
+        deadline = monotonic() + wait
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - monotonic()))
+        if self._loop is not None:
+            self._loop.stop(max(0.0, deadline - monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _start_thread_if_needed(self) -> None:
+        if len(self._threads) < self._concurrency:
+            name = f"skipper-slot-{len(self._threads)}"
+            thread = threading.Thread(target=self._work, name=name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _work(self) -> None:
+        connections = ThreadConnections()
+        while (attempt := self._next(connections)) is not None:
+            connections.before_task()
+            started = monotonic()
+            outcome = self._executor.run(attempt, self._interruptible(attempt, started))
+            connections.after_task()
+            self._report(Finished(attempt.lease, outcome, monotonic() - started))
+        connections.close()
+
+    def _next(self, connections: ThreadConnections) -> Attempt | None:
+        try:
+            return self._waiting.get(timeout=CLOSE_AFTER_IDLE_SECONDS)
+        except Empty:
+            connections.close()
+            return self._waiting.get()
+
+    def _interruptible(
+        self, attempt: Attempt, started: float
+    ) -> Callable[[Callable[[], Any]], Any]:
+        if attempt.timeout is None:
+            return _call
+        deadline = Deadline(attempt.timeout, lambda: self._stuck(attempt, started), interrupt=True)
+        self._timeouts.watch(deadline)
+        return deadline.call
+
+    def _stuck(self, attempt: Attempt, started: float) -> None:
+        outcome = self._executor.give_up(attempt)
+        self._report(Finished(attempt.lease, outcome, monotonic() - started, stuck=True))
+
+    def _event_loop(self) -> "EventLoop":
+        if self._loop is None:
+            self._loop = EventLoop(
+                self._concurrency, self._executor, self._report, self._timeouts, self._stuck
+            )
+        return self._loop
+
+
+def _call(function: Callable[[], Any]) -> Any:
+    return function()
+
+
+class EventLoop:
+    """One thread with an event loop for all async tasks."""
+
+    def __init__(
+        self,
+        concurrency: int,
+        executor: Executor,
+        report: Report,
+        timeouts: Timeouts,
+        on_stuck: Callable[[Attempt, float], None],
+    ) -> None:
+        self.waiting: deque[Attempt] = deque()
+        self._concurrency = concurrency
+        self._executor = executor
+        self._report = report
+        self._timeouts = timeouts
+        self._on_stuck = on_stuck
+        self._running: set[asyncio.Task[None]] = set()
+        self._connections: ThreadConnections | None = None
+        self._cared_at = monotonic()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="skipper-event-loop", daemon=True
+        )
+        self._thread.start()
+
+    def submit(self, attempt: Attempt) -> None:
+        self.waiting.append(attempt)
+        self._loop.call_soon_threadsafe(self._fill)
+
+    def take_back(self) -> list[Lease]:
+        leases = []
+        try:
+            while True:
+                leases.append(self.waiting.popleft().lease)
+        except IndexError:
+            return leases
+
+    def stop(self, wait: float) -> None:
+        closing = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
+        try:
+            closing.result(wait)
+        except (TimeoutError, asyncio.CancelledError):
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(wait)
+
+    def _fill(self) -> None:
+        while self.waiting and len(self._running) < self._concurrency:
+            try:
+                attempt = self.waiting.popleft()
+            except IndexError:  # taken back meanwhile
+                return
+            running = self._loop.create_task(self._run(attempt))
+            self._running.add(running)
+            running.add_done_callback(self._done)
+
+    def _done(self, running: "asyncio.Task[None]") -> None:
+        self._running.discard(running)
+        self._fill()
+
+    async def _run(self, attempt: Attempt) -> None:
+        await self._care_for_connections()
+        started = monotonic()
+        outcome = await self._executor.run_async(attempt, self._limited(attempt, started))
+        self._report(Finished(attempt.lease, outcome, monotonic() - started))
+
+    def _limited(self, attempt: Attempt, started: float) -> Callable[[Any], Any]:
+        """A wrapper of the coroutine that cancels it at the task's timeout."""
+        timeout = attempt.timeout
+        if timeout is None:
+            return _awaited
+
+        async def limited(awaitable: Any) -> Any:
+            # Only watches: an exception raised in this thread would hit whatever task runs now.
+            deadline = Deadline(timeout, lambda: self._on_stuck(attempt, started), interrupt=False)
+            self._timeouts.watch(deadline)
+            try:
+                async with asyncio.timeout(timeout) as limit:
+                    return await awaitable
+            except TimeoutError as error:
+                if not limit.expired():
+                    raise
+                message = f"ran longer than its timeout of {timeout:g} s"
+                raise TaskTimeout(message).with_traceback(error.__traceback__) from None
+            finally:
+                deadline.end()
+
+        return limited
+
+    async def _care_for_connections(self) -> None:
+        """Async tasks share the ORM connections of one thread, the one of sync_to_async."""
+        if monotonic() - self._cared_at > 1.0:
+            self._cared_at = monotonic()
+            await sync_to_async(self._check_connections)()
+
+    def _check_connections(self) -> None:
+        if self._connections is None:
+            self._connections = ThreadConnections()
+        self._connections.before_task()
+        if not self._running:
+            self._connections.after_task()
+
+    async def _close(self) -> None:
+        for running in list(self._running):
+            running.cancel()
+        await sync_to_async(ThreadConnections().close)()
+
+
+async def _awaited(awaitable: Any) -> Any:
+    return await awaitable
