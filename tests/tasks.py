@@ -64,3 +64,8 @@ release = threading.Event()
 def wait_for_release() -> str:
     release.wait(30)
     return "released"
+
+
+@task
+def return_infinity() -> Any:
+    return {"score": float("inf")}

@@ -82,7 +82,7 @@ class Slots:
         for thread in self._threads:
             thread.join(max(0.0, deadline - monotonic()))
         if self._loop is not None:
-            self._loop.stop(max(0.0, deadline - monotonic()))
+            self._loop.stop(max(0.1, deadline - monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
 
     def _start_thread_if_needed(self) -> None:
@@ -179,7 +179,8 @@ class EventLoop:
         except (TimeoutError, asyncio.CancelledError):
             return
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(wait)
+        self._thread.join()
+        self._loop.close()
 
     def _fill(self) -> None:
         while self.waiting and len(self._running) < self._concurrency:

@@ -1,0 +1,177 @@
+"""Workers in a thread of the test, and workers in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connections
+
+from skipper_django import conf
+from skipper_django.core.config import Config
+from skipper_django.models import Task
+from skipper_django.store.clock import clock_of
+from skipper_django.worker.loop import Worker, WorkerOptions
+from skipper_django.worker.shutdown import Shutdown
+from tests.waiting import wait_until
+
+PROJECT = Path(__file__).parents[2]
+
+
+class ThreadWorker:
+    """A worker that runs in a thread of this process."""
+
+    def __init__(self, config: Config, options: WorkerOptions) -> None:
+        self.shutdown = Shutdown()
+        self.worker = Worker(config, options, clock_of(config.database), self.shutdown)
+        self.status: int | None = None
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.status = self.worker.run()
+        except BaseException as error:
+            self.error = error
+        finally:
+            connections.close_all()
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
+    def stop(self, seconds: float = 20.0) -> int | None:
+        self.shutdown.request()
+        return self.join(seconds)
+
+    def join(self, seconds: float = 20.0) -> int | None:
+        self._thread.join(seconds)
+        assert not self._thread.is_alive(), "the worker did not stop"
+        if self.error is not None:
+            raise self.error
+        return self.status
+
+
+@pytest.fixture
+def config(alias: str) -> Config:
+    return conf.load({"DATABASE": alias})
+
+
+@pytest.fixture
+def start_worker(alias: str) -> Iterator[Callable[..., ThreadWorker]]:
+    """Start a worker in a thread; every one still running at the end is stopped."""
+    started: list[ThreadWorker] = []
+
+    def start(lease_duration: float | None = None, **options: Any) -> ThreadWorker:
+        values = {"DATABASE": alias}
+        config = conf.load(values)
+        if lease_duration is not None:
+            import dataclasses
+
+            config = dataclasses.replace(config, lease_duration=lease_duration)
+        member = f"thread-{len(started) + 1}"
+        worker = ThreadWorker(config, WorkerOptions(**{"member_id": member, **options}))
+        started.append(worker)
+        return worker
+
+    yield start
+    for worker in started:
+        if worker.is_running:
+            worker.shutdown.request()
+            worker.shutdown.request()
+            worker.join()
+
+
+class ProcessWorker:
+    """`skipper_worker` as its user starts it."""
+
+    def __init__(self, alias: str, *args: str, log: Path, environment: dict[str, str]) -> None:
+        self.log_path = log
+        command = [sys.executable, "-W", "error", "-m", "django", "skipper_worker"]
+        command += ["--database", alias, *args]
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                command,
+                cwd=PROJECT,
+                env={**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings", **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text()
+
+    def wait_for_log(self, text: str, seconds: float = 30.0) -> None:
+        wait_until(lambda: text in self.log, seconds, f"{text!r} in the worker's log")
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def wait(self, seconds: float = 40.0) -> int:
+        return self.process.wait(seconds)
+
+
+@pytest.fixture
+def worker_process(alias: str, tmp_path: Path) -> Iterator[Callable[..., ProcessWorker]]:
+    """Start a worker command; what still runs at the end is killed, children included."""
+    started: list[ProcessWorker] = []
+
+    def start(*args: str, **environment: str) -> ProcessWorker:
+        log = tmp_path / f"worker-{len(started) + 1}.log"
+        worker = ProcessWorker(alias, *args, log=log, environment=environment)
+        started.append(worker)
+        return worker
+
+    yield start
+    for worker in started:
+        if worker.process.poll() is None:
+            worker.send(signal.SIGTERM)
+            worker.send(signal.SIGTERM)
+            try:
+                worker.wait(20)
+            except subprocess.TimeoutExpired:
+                worker.process.kill()
+                worker.wait()
+
+
+@pytest.fixture
+def enqueue(alias: str) -> Callable[..., Task]:
+    """Enqueue on the database under test; the row."""
+
+    def add(task: Any, *args: Any, **kwargs: Any) -> Task:
+        from skipper_django.backend import SkipperBackend
+        from skipper_django.enqueue import Call
+        from skipper_django.enqueue import enqueue as enqueue_calls
+
+        config = conf.load({"DATABASE": alias})
+        (result,) = enqueue_calls(config, SkipperBackend, [Call(task, args, kwargs)])
+        return Task.objects.using(alias).get(task_id=result.id)
+
+    return add
+
+
+@pytest.fixture
+def fresh(alias: str) -> Callable[[Task], Task]:
+    """The row as it is now."""
+    return lambda row: Task.objects.using(alias).get(pk=row.pk)
+
+
+@pytest.fixture
+def wait_for_state(fresh: Callable[[Task], Task]) -> Callable[..., Task]:
+    def wait(row: Task, state: Task.State, seconds: float = 20.0) -> Task:
+        wait_until(
+            lambda: fresh(row).status == state, seconds, f"{row.name} becomes {state.name}"
+        )
+        return fresh(row)
+
+    return wait

@@ -1,0 +1,154 @@
+"""Tasks for workers of other processes: what they did is written to a file, line by line."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from django.db import connection, connections, transaction
+
+from skipper_django import fixed, task
+
+
+def note(path: str, line: str) -> None:
+    """Append one line in one write, so that lines of several processes do not mix."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(descriptor, f"{line}\n".encode())
+    finally:
+        os.close(descriptor)
+
+
+def lines(path: str | Path) -> list[str]:
+    return Path(path).read_text().splitlines() if Path(path).exists() else []
+
+
+def nap(seconds: float) -> None:
+    """In C code all at once, as a slow call of a library would be: no exception gets in."""
+    threading.Event().wait(seconds)
+
+
+@task
+def record(path: str, line: str) -> None:
+    note(path, line)
+
+
+@task
+def slow(path: str, line: str, seconds: float) -> str:
+    note(path, f"start {line}")
+    nap(seconds)
+    note(path, f"end {line}")
+    return line
+
+
+@task(timeout=0.3)
+def loop_for_ever(path: str) -> None:
+    note(path, "start")
+    while True:
+        pass
+
+
+@task(timeout=0.3)
+def swallow_timeout(path: str) -> None:
+    note(path, "start")
+    while True:
+        try:
+            while True:
+                pass
+        except Exception:
+            note(path, "swallowed")
+
+
+@task(timeout=0.3, max_attempts=2, backoff=fixed(0))
+def timeout_twice(path: str) -> None:
+    note(path, "start")
+    while True:
+        pass
+
+
+@task(timeout=0.3)
+async def async_loop_for_ever(path: str) -> None:
+    note(path, "start")
+    try:
+        await asyncio.Event().wait()
+    finally:
+        note(path, "cancelled")
+
+
+@task(timeout=0.2)
+def hang_in_c(path: str) -> None:
+    note(path, f"start {os.getpid()}")
+    nap(60)
+
+
+@task(timeout=30)
+def quick_with_timeout() -> int:
+    return 7
+
+
+@task
+async def async_nap(path: str, line: str) -> None:
+    note(path, f"start {line}")
+    await asyncio.sleep(0.2)
+    note(path, f"end {line}")
+
+
+@task
+def exit_process() -> None:
+    os._exit(3)
+
+
+@task
+def kill_own_process(path: str) -> None:
+    note(path, f"start {os.getpid()}")
+    os.kill(os.getpid(), 9)
+
+
+@task
+def raise_system_exit() -> None:
+    sys.exit(4)
+
+
+@task
+def leave_transaction_open(alias: str) -> None:
+    transaction.atomic(alias).__enter__()
+
+
+@task
+def close_connections() -> None:
+    connections.close_all()
+
+
+@task
+def query(alias: str) -> int:
+    with connections[alias].cursor() as cursor:
+        cursor.execute("SELECT 41 + 1")
+        return int(cursor.fetchone()[0])
+
+
+@task
+def use_connection(alias: str) -> list[Any]:
+    connections[alias].ensure_connection()
+    return [threading.get_ident(), len(connections[alias].queries_log)]
+
+
+@task
+async def async_query(alias: str) -> int:
+    from skipper_django.models import Task
+
+    return await Task.objects.using(alias).filter(status=2).acount()
+
+
+@task
+def clock_now() -> float:
+    return time.monotonic()
+
+
+@task
+def uses_default_connection() -> bool:
+    return connection.connection is not None
