@@ -1,5 +1,7 @@
 # A machine needs Python 3.11 or newer, pip and make; everything else goes into $(VENV).
 #
+#   make demo                                          the main job of example_project, on SQLite
+#   make admin                                         its tasks in the admin, on a free port
 #   make test                                          on every database that can be had
 #   make test PYTEST_ARGS='-k lease -x'
 #   SKIPPER_TEST_DATABASES=sqlite make test            quickly
@@ -13,10 +15,12 @@ BENCH_ARGS ?=
 
 PY = $(VENV)/bin/python
 PIP = $(PY) -m pip --disable-pip-version-check --quiet
+RUN_STAMP = $(VENV)/.run-installed
 TEST_STAMP = $(VENV)/.test-installed
 LINT_STAMP = $(VENV)/.lint-installed
+DOCS_STAMP = $(VENV)/.docs-installed
 
-.PHONY: test install demo admin lint format types imports migrations bench clean
+.PHONY: test install demo admin lint format types imports migrations bench docs clean
 .DELETE_ON_ERROR:
 
 test: $(TEST_STAMP)
@@ -24,12 +28,11 @@ test: $(TEST_STAMP)
 
 install: $(TEST_STAMP)
 
-demo: $(TEST_STAMP)
+demo: $(RUN_STAMP)
 	$(PY) -m example_project.demo
 
-admin: $(TEST_STAMP)
-	$(PY) manage.py migrate
-	$(PY) manage.py runserver
+admin: $(RUN_STAMP)
+	$(PY) -m example_project.serve
 
 lint: $(LINT_STAMP)
 	$(PY) -m ruff check .
@@ -51,6 +54,9 @@ migrations: $(TEST_STAMP)
 bench: $(TEST_STAMP)
 	$(PY) -m benchmarks $(BENCH_ARGS)
 
+docs: $(DOCS_STAMP)
+	$(PY) -m mkdocs build --strict --quiet --site-dir build/docs
+
 clean:
 	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
@@ -58,6 +64,10 @@ clean:
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --upgrade 'pip>=25.1'
+
+$(RUN_STAMP): pyproject.toml | $(VENV)/bin/python
+	$(PIP) install --editable . $(if $(DJANGO),'$(DJANGO)')
+	@touch $@
 
 $(TEST_STAMP): pyproject.toml | $(VENV)/bin/python
 	$(PIP) install --editable . --group test $(if $(DJANGO),'$(DJANGO)')
@@ -68,6 +78,10 @@ $(TEST_STAMP): pyproject.toml | $(VENV)/bin/python
 
 $(LINT_STAMP): pyproject.toml $(TEST_STAMP)
 	$(PIP) install --group lint
+	@touch $@
+
+$(DOCS_STAMP): pyproject.toml | $(VENV)/bin/python
+	$(PIP) install --group docs
 	@touch $@
 
 comma := ,

@@ -1,0 +1,1 @@
+"""An app with a job to do: count what is in the modules of the standard library."""
