@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Any
 
 from .errors import BadBackoff
+from .text import shown
 
 # (exception, task_result) -> seconds until the next attempt, or None to stop.
 BackoffCallable = Callable[[BaseException, Any], float | None]
@@ -43,8 +44,10 @@ class Exponential:
 
     def delay(self, attempt: int, chance: float) -> float:
         """Seconds after the given attempt, counted from 1; `chance` is drawn from [0, 1)."""
-        # The exponent is bounded so that the thousandth attempt does not overflow a float.
-        delay = min(self.cap, self.first * self.factor ** min(attempt - 1, 64))
+        try:
+            delay = min(self.cap, self.first * float(self.factor) ** (attempt - 1))
+        except OverflowError:  # long past any cap
+            delay = self.cap if self.first else 0.0
         return delay * (1 - self.jitter * chance)
 
 
@@ -58,10 +61,10 @@ def exponential(
 ) -> Exponential:
     check_delay(first)
     check_delay(cap)
-    if not factor >= 1:
-        raise BadBackoff(f"factor is {factor!r}; give a number of at least 1")
-    if not 0 <= jitter <= 1:
-        raise BadBackoff(f"jitter is {jitter!r}; give a share between 0 and 1")
+    if not _is_number(factor) or factor < 1:
+        raise BadBackoff(f"factor is {shown(factor)}; give a number of at least 1")
+    if not _is_number(jitter) or not 0 <= jitter <= 1:
+        raise BadBackoff(f"jitter is {shown(jitter)}; give a share between 0 and 1")
     return Exponential(first, factor, cap, jitter)
 
 
@@ -84,8 +87,16 @@ def check_delay(delay: object) -> None:
             f"backoff of type {type(delay).__name__}: give seconds, a list of seconds, or a "
             "callable (exception, task_result) -> seconds or None"
         )
-    if not isfinite(delay) or not 0 <= delay <= MAX_DELAY_SECONDS:
-        raise BadBackoff(f"backoff of {delay!r} seconds; give 0 to {MAX_DELAY_SECONDS:.0f}")
+    if not 0 <= delay <= MAX_DELAY_SECONDS:  # not so for NaN either
+        raise BadBackoff(f"backoff of {shown(delay)} seconds; give 0 to {MAX_DELAY_SECONDS:.0f}")
+
+
+def _is_number(value: object) -> bool:
+    """Is it a finite number that a float can hold?"""
+    try:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
+    except OverflowError:
+        return False
 
 
 def delay_before_retry(
@@ -100,7 +111,7 @@ def delay_before_retry(
         try:
             delay = backoff(exception, task_result)
         except Exception as error:
-            raise BadBackoff(f"backoff callable raised {error!r}") from error
+            raise BadBackoff(f"backoff callable raised {shown(error)}") from error
     elif isinstance(backoff, Sequence):
         delay = backoff[min(attempt, len(backoff)) - 1]
     else:

@@ -5,12 +5,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from math import isfinite
 from typing import Any
 
 from .errors import InvalidSetting
+from .text import shown
 
 MAX_NAME_LENGTH = 100
+MAX_SECONDS = 1000 * 366 * 24 * 3600.0
 MAX_PREFIX_LENGTH = 15  # index names may have 30 characters
 
 
@@ -36,12 +37,14 @@ class Config:
 def _seconds(key: str, value: object) -> float:
     if isinstance(value, timedelta):
         value = value.total_seconds()
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
         raise InvalidSetting(
-            f"SKIPPER[{key!r}] is {value!r}; give seconds as int or float, or a timedelta"
+            f"SKIPPER[{key!r}] is {shown(value)}; give seconds as int or float, or a timedelta"
         )
-    if not 0 < value <= 1000 * 366 * 24 * 3600:
-        raise InvalidSetting(f"SKIPPER[{key!r}] is {value!r}; give more than 0 seconds")
+    if not 0 < value <= MAX_SECONDS:
+        raise InvalidSetting(
+            f"SKIPPER[{key!r}] is {shown(value)}; give more than 0 seconds, at most {MAX_SECONDS:g}"
+        )
     return float(value)
 
 
@@ -52,7 +55,7 @@ def _seconds_or_none(key: str, value: object) -> float | None:
 def _name(key: str, value: object) -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= MAX_NAME_LENGTH or "\0" in value:
         raise InvalidSetting(
-            f"SKIPPER[{key!r}] is {value!r}; give text of 1 to {MAX_NAME_LENGTH} characters"
+            f"SKIPPER[{key!r}] is {shown(value)}; give text of 1 to {MAX_NAME_LENGTH} characters"
         )
     try:
         value.encode()
@@ -61,27 +64,38 @@ def _name(key: str, value: object) -> str:
     return value
 
 
-def _name_or_none(key: str, value: object) -> str | None:
-    return None if value is None else _name(key, value)
+def _member_name(key: str, value: object) -> str | None:
+    if value is None:
+        return None
+    name = _name(key, value)
+    if not name.isprintable():
+        # Tasks keep the names of their workers one a line; logs and tables show them.
+        raise InvalidSetting(
+            f"SKIPPER[{key!r}] is {shown(value)}; give text without line breaks and control "
+            "characters"
+        )
+    return name
 
 
 def _manager(key: str, value: object) -> str:
     if value not in ("database", "single"):
-        raise InvalidSetting(f"SKIPPER[{key!r}] is {value!r}; give 'database' or 'single'")
+        raise InvalidSetting(f"SKIPPER[{key!r}] is {shown(value)}; give 'database' or 'single'")
     return str(value)
 
 
 def _gate(key: str, value: object) -> bool | str:
-    if isinstance(value, bool) or (isinstance(value, str) and "." in value):
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and "." in value and all(map(str.isidentifier, value.split("."))):
         return value
     raise InvalidSetting(
-        f"SKIPPER[{key!r}] is {value!r}; give True, False, or the dotted path of a callable"
+        f"SKIPPER[{key!r}] is {shown(value)}; give True, False, or the dotted path of a callable"
     )
 
 
 def _bytes(key: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidSetting(f"SKIPPER[{key!r}] is {value!r}; give a whole number of bytes")
+        raise InvalidSetting(f"SKIPPER[{key!r}] is {shown(value)}; give a whole number of bytes")
     return value
 
 
@@ -89,7 +103,8 @@ def _prefix(key: str, value: object) -> str:
     if isinstance(value, str) and re.fullmatch(rf"\w{{1,{MAX_PREFIX_LENGTH}}}", value, re.ASCII):
         return value
     raise InvalidSetting(
-        f"SKIPPER[{key!r}] is {value!r}; give 1 to {MAX_PREFIX_LENGTH} letters, digits, underscores"
+        f"SKIPPER[{key!r}] is {shown(value)}; give 1 to {MAX_PREFIX_LENGTH} letters, digits, "
+        "underscores"
     )
 
 
@@ -97,7 +112,7 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "TENANT": _name,
     "DATABASE": _name,
     "CLUSTER_MEMBERSHIP_MANAGER": _manager,
-    "CLUSTER_MEMBER_NAME": _name_or_none,
+    "CLUSTER_MEMBER_NAME": _member_name,
     "CLUSTER_HEARTBEAT_INTERVAL": _seconds,
     "CLUSTER_LIVENESS_WINDOW": _seconds,
     "TASK_PARTITIONING": _gate,
@@ -132,9 +147,10 @@ def read_config(values: object) -> tuple[Config, list[InvalidSetting]]:
 def _reader_of(key: object) -> Callable[[str, object], Any]:
     if isinstance(key, str) and key in _READERS:
         return _READERS[key]
-    near = difflib.get_close_matches(str(key).upper(), KEYS, n=1)
+    text = key if isinstance(key, str) else shown(key)
+    near = difflib.get_close_matches(text.upper(), KEYS, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(KEYS)}"
-    raise InvalidSetting(f"SKIPPER has an unknown key {key!r}; {hint}")
+    raise InvalidSetting(f"SKIPPER has an unknown key {shown(key)}; {hint}")
 
 
 def _impossible_combinations(config: Config) -> list[InvalidSetting]:

@@ -42,7 +42,9 @@ def describe_error(error: BaseException, attempt: int) -> dict[str, Any]:
     kind = type(error)
     return {
         "attempt": attempt,
-        "exception_class_path": f"{kind.__module__}.{kind.__qualname__}",
+        "exception_class_path": shorten(
+            storable(f"{kind.__module__}.{kind.__qualname__}"), MAX_MESSAGE_CHARACTERS
+        ),
         "message": shorten(storable(_message_of(error)), MAX_MESSAGE_CHARACTERS),
         "traceback": shorten(storable(_traceback_of(error)), MAX_TRACEBACK_CHARACTERS),
     }
@@ -83,7 +85,7 @@ def load_errors(text: str | None) -> list[dict[str, Any]]:
     """The stored errors; what somebody edited into nonsense counts as none."""
     try:
         errors = json.loads(text or "[]")
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     return (
         [error for error in errors if isinstance(error, dict)] if isinstance(errors, list) else []

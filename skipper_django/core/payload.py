@@ -5,6 +5,7 @@ from math import isfinite
 from typing import Any, NoReturn
 
 from .errors import BadArguments, NotSerializable, PayloadTooLarge
+from .text import shown
 
 _REMEDIES = {
     "UUID": "pass str(value)",
@@ -22,6 +23,9 @@ _REMEDIES = {
     "SafeString": "pass value + ''",
 }
 _MAX_INT_BITS = 14_000  # Python refuses to read a number of more than 4,300 digits
+# Well under Python's limit of 1,000: the stack may be longer where a task runs than where it was
+# enqueued, and what was accepted must be readable there.
+_MAX_DEPTH = 200
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
@@ -36,6 +40,7 @@ def dump_arguments(
     for index, value in enumerate(args):
         _check_value(value, f"argument {index}")
     for name, value in kwargs.items():
+        _check_key(name, "keyword arguments")
         _check_value(value, f"argument {name!r}")
     args_json, kwargs_json = _encode(list(args)), _encode(kwargs)
     _check_size("arguments", len(args_json.encode()) + len(kwargs_json.encode()), max_bytes)
@@ -68,24 +73,30 @@ def load_arguments(args_json: str, kwargs_json: str) -> tuple[list[Any], dict[st
 
 def _check_value(value: Any, where: str, tuples: bool = False) -> None:
     try:
-        _check(value, where, tuples)
+        _check(value, where, tuples, 1)
     except RecursionError:
         _refuse(where, type(value).__name__, "nest it less deeply, and never inside itself")
 
 
-def _check(value: Any, where: str, tuples: bool) -> None:
+def _check(value: Any, where: str, tuples: bool, depth: int) -> None:
     kind = type(value)
+    if depth > _MAX_DEPTH:
+        raise RecursionError
     if kind is list or (kind is tuple and tuples):
         for index, item in enumerate(value):
-            _check(item, f"{where}[{index}]", tuples)
+            _check(item, f"{where}[{index}]", tuples, depth + 1)
     elif kind is dict:
         for key, item in value.items():
-            if type(key) is not str:
-                _refuse(f"{where}, key {key!r}", type(key).__name__, "use text as keys")
-            _check_scalar(key, f"{where}, key {key!r}")
-            _check(item, f"{where}[{key!r}]", tuples)
+            _check_key(key, where)
+            _check(item, f"{where}[{key!r}]", tuples, depth + 1)
     else:
         _check_scalar(value, where)
+
+
+def _check_key(key: Any, where: str) -> None:
+    if type(key) is not str:
+        _refuse(f"{where}, key {shown(key)}", type(key).__name__, "use text as keys")
+    _check_scalar(key, f"{where}, key {shown(key)}")
 
 
 def _check_scalar(value: Any, where: str) -> None:
