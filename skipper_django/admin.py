@@ -1,11 +1,13 @@
 """Tasks in the admin, to look at; nothing can be changed here."""
 
 import json
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
@@ -27,9 +29,9 @@ BIG_COLUMNS = ("args", "kwargs", "result", "errors", "worker_ids")
 class TaskAdmin(_ModelAdmin):
     list_display = (
         "task_id",
+        "status",
         "name",
         "queue_name",
-        "status",
         "priority",
         "attempts",
         "due",
@@ -74,28 +76,28 @@ class TaskAdmin(_ModelAdmin):
         return _pre(f"args = {_pretty(task.args)}\nkwargs = {_pretty(task.kwargs)}")
 
     @admin.display(description=_("enqueued at"))
-    def enqueued(self, task: Task) -> Any:
-        return as_project_time(task.enqueued_at)
+    def enqueued(self, task: Task) -> SafeString | str:
+        return _moment(task.enqueued_at)
 
     @admin.display(description=_("run after"), ordering="run_after")
-    def due(self, task: Task) -> Any:
-        return as_project_time(task.run_after)
+    def due(self, task: Task) -> SafeString | str:
+        return _moment(task.run_after)
 
     @admin.display(description=_("started at"))
-    def first_started(self, task: Task) -> Any:
-        return as_project_time(task.started_at)
+    def first_started(self, task: Task) -> SafeString | str:
+        return _moment(task.started_at)
 
     @admin.display(description=_("last attempted at"))
-    def last_started(self, task: Task) -> Any:
-        return as_project_time(task.last_attempted_at)
+    def last_started(self, task: Task) -> SafeString | str:
+        return _moment(task.last_attempted_at)
 
     @admin.display(description=_("finished at"), ordering="finished_at")
-    def ended(self, task: Task) -> Any:
-        return as_project_time(task.finished_at)
+    def ended(self, task: Task) -> SafeString | str:
+        return _moment(task.finished_at)
 
     @admin.display(description=_("lease expires at"))
-    def lease_until(self, task: Task) -> Any:
-        return as_project_time(task.lease_expires_at)
+    def lease_until(self, task: Task) -> SafeString | str:
+        return _moment(task.lease_expires_at)
 
     @admin.display(description=_("workers, one an attempt"))
     def workers(self, task: Task) -> SafeString | str:
@@ -116,6 +118,15 @@ class TaskAdmin(_ModelAdmin):
         return _pre("\n".join(texts))
 
 
+def _moment(moment: datetime | None) -> SafeString | str:
+    """To the millisecond and in the zone of the page: Django's own format stops at the minute."""
+    if moment is None:
+        return "-"
+    local = timezone.localtime(moment) if conf.uses_time_zones() else as_project_time(moment)
+    text = f"{local:%Y-%m-%d %H:%M:%S.%f}"[:-3]
+    return format_html('<span style="white-space: nowrap">{}</span>', text)
+
+
 def _pretty(text: str | None) -> str:
     try:
         return json.dumps(json.loads(text or "null"), indent=2, ensure_ascii=False)
@@ -124,4 +135,4 @@ def _pretty(text: str | None) -> str:
 
 
 def _pre(text: str) -> SafeString:
-    return format_html('<pre class="skipper-text">{}</pre>', text)
+    return format_html('<pre style="margin: 0; padding: 0; white-space: pre-wrap">{}</pre>', text)
