@@ -69,6 +69,10 @@ def databases() -> dict[str, Any]:
     return dict(settings.DATABASES)
 
 
+def is_debugging() -> bool:
+    return bool(settings.DEBUG)
+
+
 def uses_time_zones() -> bool:
     return bool(settings.USE_TZ)
 

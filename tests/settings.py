@@ -78,3 +78,5 @@ TASKS: dict[str, dict[str, Any]] = {
     "default": {"BACKEND": "skipper_django.backend.SkipperBackend", "QUEUES": []},
 }
 SKIPPER: dict[str, Any] = {}
+if lease := os.environ.get("SKIPPER_TEST_LEASE_DURATION"):
+    SKIPPER["LEASE_DURATION"] = float(lease)

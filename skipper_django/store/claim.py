@@ -43,6 +43,8 @@ class Lease:
     started_at: datetime
     token: int
     last_attempted_at: datetime
+    # Monotonic: past it a worker that was stopped must not start the task any more.
+    trusted_until: float = float("inf")
 
     @property
     def policy_attempt(self) -> int:

@@ -3,7 +3,7 @@
 import logging
 import threading
 
-from ..core.clock import Clock
+from ..core.clock import Clock, monotonic
 from ..signals import lease_lost
 from ..store.claim import Lease
 from ..store.database import Database
@@ -46,19 +46,22 @@ class LeaseKeeper:
 
     def renew_once(self) -> None:
         held = self._custody.snapshot()
+        trusted_until = monotonic() + self._lease_duration
         for lease in renew(self._database, held, self._clock.now(), self._lease_duration):
             report_lost(self._custody, lease, self._member_id)
+        for lease in held:
+            lease.trusted_until = trusted_until
 
     def _run(self) -> None:
-        interval = self._lease_duration / RENEWALS_PER_LEASE
-        while not self._stop.wait(interval):
+        while not self._stop.wait(self._lease_duration / RENEWALS_PER_LEASE):
             with self._outage.survived():
                 self.renew_once()
             while self._outage.is_on and not self._stop.is_set():
                 self._outage.pause(self._stop)
                 with self._outage.survived():
                     self.renew_once()
-        self._database.close()
+            # It would rest until the next renewal, long enough for a server to cut it off.
+            self._database.close()
 
 
 def report_lost(custody: Custody, lease: Lease, member_id: str) -> None:

@@ -220,10 +220,12 @@ class Worker:
             ALL_BUCKETS,
             self._config.lease_duration,
         )
+        trusted_until = monotonic() + self._config.lease_duration
         leases = claim(self._database, claimant, room, self._clock.now())
         self._pace.claimed(len(leases))
         self._custody.add(leases)
         for lease in leases:
+            lease.trusted_until = trusted_until
             self._slots.submit(lease)
 
     def _should_hold(self) -> bool:

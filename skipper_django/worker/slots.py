@@ -12,7 +12,7 @@ from asgiref.sync import sync_to_async
 
 from ..core.clock import monotonic
 from ..core.errors import TaskTimeout
-from ..core.outcome import Outcome
+from ..core.outcome import Outcome, Released
 from ..store.claim import Lease
 from .connections import CLOSE_AFTER_IDLE_SECONDS, ThreadConnections
 from .execute import Attempt, Executor
@@ -95,8 +95,11 @@ class Slots:
     def _work(self) -> None:
         connections = ThreadConnections()
         while (attempt := self._next(connections)) is not None:
-            connections.before_task()
             started = monotonic()
+            if started >= attempt.lease.trusted_until:
+                self._report(Finished(attempt.lease, Released(), 0.0))
+                continue
+            connections.before_task()
             outcome = self._executor.run(attempt, self._interruptible(attempt, started))
             connections.after_task()
             self._report(Finished(attempt.lease, outcome, monotonic() - started))
@@ -154,6 +157,8 @@ class EventLoop:
         self._running: set[asyncio.Task[None]] = set()
         self._connections: ThreadConnections | None = None
         self._cared_at = monotonic()
+        self._idle_since = monotonic()
+        self._closing: asyncio.Task[None] | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="skipper-event-loop", daemon=True
@@ -195,10 +200,20 @@ class EventLoop:
     def _done(self, running: "asyncio.Task[None]") -> None:
         self._running.discard(running)
         self._fill()
+        if not self._running and self._connections is not None:
+            self._idle_since = monotonic()
+            self._loop.call_later(CLOSE_AFTER_IDLE_SECONDS, self._close_if_idle)
+
+    def _close_if_idle(self) -> None:
+        if not self._running and monotonic() - self._idle_since >= CLOSE_AFTER_IDLE_SECONDS:
+            self._closing = self._loop.create_task(self._close_connections())
 
     async def _run(self, attempt: Attempt) -> None:
-        await self._care_for_connections()
         started = monotonic()
+        if started >= attempt.lease.trusted_until:
+            self._report(Finished(attempt.lease, Released(), 0.0))
+            return
+        await self._care_for_connections()
         outcome = await self._executor.run_async(attempt, self._limited(attempt, started))
         self._report(Finished(attempt.lease, outcome, monotonic() - started))
 
@@ -227,7 +242,7 @@ class EventLoop:
 
     async def _care_for_connections(self) -> None:
         """Async tasks share the ORM connections of one thread, the one of sync_to_async."""
-        if monotonic() - self._cared_at > 1.0:
+        if self._connections is None or monotonic() - self._cared_at > 1.0:
             self._cared_at = monotonic()
             await sync_to_async(self._check_connections)()
 
@@ -235,13 +250,17 @@ class EventLoop:
         if self._connections is None:
             self._connections = ThreadConnections()
         self._connections.before_task()
-        if not self._running:
+        if len(self._running) <= 1:
             self._connections.after_task()
 
     async def _close(self) -> None:
         for running in list(self._running):
             running.cancel()
-        await sync_to_async(ThreadConnections().close)()
+        await self._close_connections()
+
+    async def _close_connections(self) -> None:
+        if self._connections is not None:
+            await sync_to_async(self._connections.close)()
 
 
 async def _awaited(awaitable: Any) -> Any:

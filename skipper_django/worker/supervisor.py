@@ -56,6 +56,14 @@ class Supervisor:
     def run(self) -> int:
         """Until every child is done or stopped; the exit status of the command."""
         self._listen()
+        try:
+            return self._watch()
+        finally:
+            signal.set_wakeup_fd(-1)
+            self._reader.close()
+            self._writer.close()
+
+    def _watch(self) -> int:
         forwarded = 0
         while any(self._is_wanted(child) for child in self._children):
             self._start_due()

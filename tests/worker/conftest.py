@@ -169,9 +169,26 @@ def fresh(alias: str) -> Callable[[Task], Task]:
 @pytest.fixture
 def wait_for_state(fresh: Callable[[Task], Task]) -> Callable[..., Task]:
     def wait(row: Task, state: Task.State, seconds: float = 20.0) -> Task:
-        wait_until(
-            lambda: fresh(row).status == state, seconds, f"{row.name} becomes {state.name}"
-        )
+        wait_until(lambda: fresh(row).status == state, seconds, f"{row.name} becomes {state.name}")
         return fresh(row)
 
     return wait
+
+
+@pytest.fixture
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A stuck attempt is given up after a moment, not after seconds."""
+    from skipper_django.worker import timeouts
+    from tests.worker import tasks as worker_tasks
+
+    monkeypatch.setattr(timeouts, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(timeouts, "REPEAT_SECONDS", 0.1)
+    worker_tasks.let_go.clear()
+    yield
+    worker_tasks.let_go.set()
+
+
+@pytest.fixture
+def short_lease() -> dict[str, str]:
+    """The environment of a worker process whose leases last 3 s."""
+    return {"SKIPPER_TEST_LEASE_DURATION": "3"}

@@ -19,7 +19,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 State = Task.State
 
 
-def test_drain_runs_all_that_is_ready_and_stops(alias: str, enqueue: Any, start_worker: Any) -> None:
+def test_drain_runs_all_that_is_ready_and_stops(
+    alias: str, enqueue: Any, start_worker: Any
+) -> None:
     for number in range(50):
         enqueue(tasks.echo, number)
 

@@ -9,7 +9,6 @@ import sys
 import threading
 from typing import Any
 
-from django.conf import settings as django_settings  # noqa: TID251  (DEBUG, for a warning only)
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error, connections
@@ -85,7 +84,7 @@ class Command(BaseCommand):
         config = self._config(options)
         _set_up_logging(options["verbosity"])
         self._refuse_what_cannot_run(config)
-        if django_settings.DEBUG:
+        if conf.is_debugging():
             logging.getLogger("skipper_django.worker").info(
                 "DEBUG is on: queries are logged in memory and forgotten after each task"
             )

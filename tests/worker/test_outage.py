@@ -1,0 +1,158 @@
+"""The database goes away and comes back; connections are cut; the worker lives on."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connections
+
+from skipper_django.models import Task
+from tests import servers, tasks
+from tests.proxy import Proxy
+from tests.waiting import wait_until
+from tests.worker import tasks as worker_tasks
+
+pytestmark = pytest.mark.django_db(transaction=True)
+State = Task.State
+
+
+@pytest.fixture
+def proxy(alias: str) -> Iterator[Proxy]:
+    """A link to the server under test; SQLite has none."""
+    server = servers.named_server(alias) if alias in servers.ALIASES else None
+    if server is None:
+        pytest.skip("SQLite is no server: there is no link to cut")
+    proxy = Proxy(server.host, server.port)
+    yield proxy
+    proxy.down()
+
+
+@pytest.fixture
+def through(proxy: Proxy, alias: str) -> dict[str, str]:
+    """The environment of a worker that reaches its database through the proxy."""
+    server = servers.named_server(alias)
+    assert server is not None
+    behind = replace(server, host="127.0.0.1", port=proxy.port)
+    return {servers.address_variable(alias): behind.address}
+
+
+@pytest.mark.case("R34")
+def test_an_idle_worker_survives_an_outage_and_resumes(
+    proxy: Proxy, through: Any, enqueue: Any, worker_process: Any, wait_for_state: Any
+) -> None:
+    worker = worker_process(**through)
+    wait_for_state(enqueue(tasks.noop), State.SUCCESSFUL)
+    proxy.down()
+    worker.wait_for_log("database unavailable while trying to claim")
+    row = enqueue(tasks.noop)
+
+    proxy.up()
+    back = time.monotonic()
+    row = wait_for_state(row, State.SUCCESSFUL)
+
+    assert time.monotonic() - back < 5
+    worker.wait_for_log("database is back: can claim")
+    assert worker.log.count("unavailable while trying to claim") == 1
+    assert "Traceback" not in worker.log
+
+
+def test_the_outcome_of_a_task_that_ran_during_an_outage_is_stored_after_it(
+    proxy: Proxy,
+    through: Any,
+    enqueue: Any,
+    worker_process: Any,
+    wait_for_state: Any,
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "log"
+    row = enqueue(worker_tasks.slow, str(path), "task", 1.0)
+    worker_process(**through)
+    wait_until(lambda: worker_tasks.lines(path) == ["start task"])
+    proxy.down()
+    wait_until(lambda: worker_tasks.lines(path) == ["start task", "end task"])
+
+    proxy.up()
+    row = wait_for_state(row, State.SUCCESSFUL)
+
+    assert (row.attempts, row.lost_leases) == (1, 0)
+    assert worker_tasks.lines(path) == ["start task", "end task"]
+
+
+def test_a_signal_ends_a_worker_during_an_outage(
+    proxy: Proxy, through: Any, worker_process: Any, enqueue: Any, wait_for_state: Any
+) -> None:
+    worker = worker_process("--shutdown-timeout", "2", **through)
+    wait_for_state(enqueue(tasks.noop), State.SUCCESSFUL)
+    proxy.down()
+    worker.wait_for_log("database unavailable")
+
+    worker.send(signal.SIGTERM)
+
+    assert worker.wait(15) == 0
+    proxy.up()
+
+
+def test_cut_connections_lose_and_double_nothing(
+    proxy: Proxy,
+    through: Any,
+    alias: str,
+    enqueue: Any,
+    worker_process: Any,
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "log"
+    for number in range(60):
+        enqueue(worker_tasks.slow, str(path), str(number), 0.05)
+    worker_process("--concurrency", "2", SKIPPER_TEST_LEASE_DURATION="5", **through)
+
+    done = Task.objects.using(alias).filter(status=State.SUCCESSFUL)
+    for mark in (5, 15, 25, 35):
+        wait_until(lambda mark=mark: done.count() >= mark, 30)
+        proxy.cut()
+
+    wait_until(lambda: done.count() == 60, 60, "all tasks done")
+    ended = [line for line in worker_tasks.lines(path) if line.startswith("end")]
+    assert {line.split()[1] for line in ended} == {str(number) for number in range(60)}
+
+
+@pytest.mark.case("R35")
+def test_a_slot_s_dead_connection_is_replaced_before_the_next_task(
+    alias: str, enqueue: Any, start_worker: Any, wait_for_state: Any, kill_sessions: Any
+) -> None:
+    start_worker(concurrency=1)
+    wait_for_state(enqueue(worker_tasks.query, alias), State.SUCCESSFUL)
+    worker_tasks.nap(1.2)
+
+    kill_sessions()
+
+    row = wait_for_state(enqueue(worker_tasks.query, alias), State.SUCCESSFUL)
+    assert (row.result, row.attempts) == ("42", 1)
+
+
+@pytest.fixture
+def kill_sessions(alias: str) -> Callable[[], None]:
+    """End every session of this database but the test's own."""
+
+    def kill() -> None:
+        connection = connections[alias]
+        with connection.cursor() as cursor:
+            if connection.vendor == "postgresql":
+                cursor.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
+            elif connection.vendor == "mysql":
+                cursor.execute(
+                    "SELECT id FROM information_schema.processlist "
+                    "WHERE db = DATABASE() AND id <> CONNECTION_ID()"
+                )
+                for (session,) in cursor.fetchall():
+                    cursor.execute(f"KILL {session}")
+
+    return kill

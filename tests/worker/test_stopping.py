@@ -1,0 +1,108 @@
+"""SIGTERM, SIGINT and twice of either, in real processes."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skipper_django.models import Task
+from tests import tasks
+from tests.waiting import wait_until
+from tests.worker import tasks as worker_tasks
+
+pytestmark = pytest.mark.django_db(transaction=True)
+State = Task.State
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
+def test_a_signal_lets_running_tasks_finish_and_hands_back_the_rest(
+    number: signal.Signals,
+    alias: str,
+    enqueue: Any,
+    worker_process: Any,
+    fresh: Any,
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "log"
+    rows = [enqueue(worker_tasks.slow, str(path), str(n), 1.5) for n in range(6)]
+    worker = worker_process("--concurrency", "2")
+    wait_until(lambda: len(worker_tasks.lines(path)) == 2)
+
+    worker.send(number)
+
+    assert worker.wait() == 0
+    assert sorted(worker_tasks.lines(path)) == ["end 0", "end 1", "start 0", "start 1"]
+    assert [fresh(row).status for row in rows] == [State.SUCCESSFUL] * 2 + [State.READY] * 4
+    assert [fresh(row).attempts for row in rows] == [1, 1, 0, 0, 0, 0]
+
+
+def test_what_does_not_finish_in_time_is_released_uncounted(
+    enqueue: Any, worker_process: Any, fresh: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "log"
+    row = enqueue(worker_tasks.slow, str(path), "long", 60)
+    worker = worker_process("--shutdown-timeout", "0.5")
+    wait_until(lambda: worker_tasks.lines(path))
+
+    worker.send(signal.SIGTERM)
+
+    assert worker.wait() == 0
+    assert fresh(row).status == State.READY
+    assert (fresh(row).attempts, fresh(row).worker_ids, fresh(row).started_at) == (0, "", None)
+    assert fresh(row).lost_leases == 0
+
+
+def test_a_second_signal_does_not_wait(
+    enqueue: Any, worker_process: Any, fresh: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "log"
+    row = enqueue(worker_tasks.slow, str(path), "long", 60)
+    worker = worker_process("--shutdown-timeout", "60")
+    wait_until(lambda: worker_tasks.lines(path))
+    worker.send(signal.SIGTERM)
+    worker.wait_for_log("draining")
+
+    worker.send(signal.SIGTERM)
+
+    assert worker.wait(10) == 1
+    assert (fresh(row).status, fresh(row).attempts) == (State.READY, 0)
+
+
+def test_an_idle_worker_stops_at_once_and_says_little(worker_process: Any) -> None:
+    worker = worker_process()
+    worker.wait_for_log("started")
+
+    worker.send(signal.SIGTERM)
+
+    assert worker.wait(10) == 0
+    assert len(worker.log.splitlines()) == 3, worker.log
+
+
+def test_each_of_several_processes_takes_part_and_stops(
+    alias: str, enqueue: Any, worker_process: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "log"
+    for number in range(12):
+        enqueue(worker_tasks.slow, str(path), str(number), 0.2)
+
+    worker = worker_process("--drain", "--processes", "3", "--concurrency", "1")
+
+    assert worker.wait() == 0
+    rows = Task.objects.using(alias)
+    assert rows.filter(status=State.SUCCESSFUL).count() == 12
+    assert len(set(rows.values_list("worker_ids", flat=True))) == 3
+
+
+def test_a_worker_whose_supervisor_was_killed_stops(
+    enqueue: Any, worker_process: Any, wait_for_state: Any, tmp_path: Path
+) -> None:
+    worker = worker_process()
+    wait_for_state(enqueue(tasks.noop), State.SUCCESSFUL)
+
+    worker.process.kill()
+
+    worker.wait_for_log("the supervisor is gone, stopping")
+    worker.wait_for_log("stopped")
