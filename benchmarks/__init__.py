@@ -1,0 +1,1 @@
+"""How fast the queue is: `python -m benchmarks`."""

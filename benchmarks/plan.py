@@ -1,0 +1,38 @@
+"""How much is measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Sizes of a run; each rate is the median of `repeats`."""
+
+    tasks: int = 20_000  # in each drain
+    singles: int = 2_000  # enqueued one by one in each repeat
+    bulk: int = 10_000  # in one call of enqueue_many
+    memory_tasks: int = 100_000
+    processes: tuple[int, ...] = (1, 2, 4)
+    repeats: int = 3
+    samples: int = 60  # of the pick-up latency
+    idle_seconds: float = 10.0
+
+
+def full(tasks: int | None) -> Plan:
+    return Plan(tasks=tasks, memory_tasks=5 * tasks) if tasks else Plan()
+
+
+def quick(tasks: int | None) -> Plan:
+    """Seconds instead of minutes: to see that it works, and roughly where it stands."""
+    count = tasks or 2_000
+    return Plan(
+        tasks=count,
+        singles=min(500, count),
+        bulk=count,
+        memory_tasks=count,
+        repeats=1,
+        processes=(1, 2),
+        samples=5,
+        idle_seconds=1.0,
+    )

@@ -1,0 +1,95 @@
+"""The last results as Markdown, and into the documents between their markers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.databases import NAMES
+from benchmarks.results import Results
+
+BEGIN, END = "<!-- benchmarks -->", "<!-- /benchmarks -->"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: what it is called, and its figures as text."""
+
+    label: str
+    template: str
+    keys: tuple[str, ...]
+
+    def cell(self, figures: dict[str, float]) -> str:
+        if any(key not in figures for key in self.keys):
+            return "-"
+        return self.template.format(*(figures[key] for key in self.keys))
+
+
+ROWS = (
+    Row("enqueue, one commit each (tasks/s)", "{:,.0f}", ("enqueue_single",)),
+    Row("the plain driver's insert of such a row (rows/s)", "{:,.0f}", ("enqueue_raw",)),
+    Row("enqueue as a share of it", "{:.0%}", ("enqueue_share",)),
+    Row("enqueue_many (tasks/s)", "{:,.0f}", ("enqueue_bulk",)),
+    Row("drain, 1 process (tasks/s)", "{:,.0f}", ("drain_1",)),
+    Row("drain, 2 processes (tasks/s)", "{:,.0f}", ("drain_2",)),
+    Row("drain, 4 processes (tasks/s)", "{:,.0f}", ("drain_4",)),
+    Row("statements a task, draining", "{:.3f}", ("statements_per_task",)),
+    Row("pick-up when idle, p50 / p99 (ms)", "{:.1f} / {:.1f}", ("pick_up_p50", "pick_up_p99")),
+    Row("statements/s when idle", "{:.1f}", ("idle_statements",)),
+    Row("processor when idle (% of a core)", "{:.1f}", ("idle_cpu",)),
+    Row(
+        "start of the command to first task; Django alone (s)",
+        "{:.2f}; {:.2f}",
+        ("first_start", "django_start"),
+    ),
+    Row(
+        "memory at the first task; Django alone (MB)",
+        "{:.0f}; {:.0f}",
+        ("memory_start", "django_memory"),
+    ),
+    Row(
+        "memory after 10 %, 50 %, 100 % of the tasks (MB)",
+        "{:.0f}, {:.0f}, {:.0f}",
+        ("memory_tenth", "memory_half", "memory_end"),
+    ),
+    Row("load average before", "{:.1f}", ("load_before",)),
+    Row("tasks run, each exactly once", "{:,.0f}", ("tasks_checked",)),
+)
+
+
+def render(results: Results) -> str:
+    """A table, a column for each database, and what it was measured on."""
+    names = [name for name in NAMES if name in results.figures]
+    header = [results.versions.get(name, name) for name in names]
+    lines = [
+        f"| | {' | '.join(header)} |",
+        f"|---|{'--:|' * len(names)}",
+    ]
+    for row in ROWS:
+        cells = [row.cell(results.figures[name]) for name in names]
+        if any(cell != "-" for cell in cells):
+            lines.append(f"| {row.label} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", _circumstances(results)])
+
+
+def _circumstances(results: Results) -> str:
+    plan = results.plan
+    missing = [f"No {name}: {reason}." for name, reason in results.missing.items()]
+    return " ".join(
+        [
+            f"Drains of {plan['tasks']:,} no-op tasks, memory over {plan['memory_tasks']:,}, "
+            f"{plan['samples']} pick-ups; rates are medians of {plan['repeats']}.",
+            f"{'; '.join(results.machine.values())}.",
+            *missing,
+        ]
+    )
+
+
+def insert(path: Path, block: str) -> None:
+    """Replace what stands between the markers of a document; ValueError where there are none."""
+    text = path.read_text()
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{path} has no {BEGIN} followed by {END}")
+    path.write_text(f"{before}{BEGIN}\n{block}\n{END}{after}")
