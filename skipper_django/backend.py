@@ -1,6 +1,7 @@
 """The backend of the Tasks framework: what `TASKS` names."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from . import conf
@@ -8,7 +9,7 @@ from .compat import BaseTaskBackend, InvalidTask, Task, TaskResult, TaskResultDo
 from .core.config import Config
 from .core.errors import InvalidTaskId
 from .core.ids import check_task_id
-from .enqueue import Call, enqueue, result_of
+from .enqueue import Call, enqueue, in_utc, result_of
 from .registry import MAX_NAME_LENGTH, SkipperTask
 
 MAX_QUEUE_NAME_LENGTH = 100
@@ -41,23 +42,10 @@ class SkipperBackend(BaseTaskBackend):
         return self.config.database
 
     def validate_task(self, task: Task) -> None:
-        if isinstance(task.priority, bool) or not isinstance(task.priority, int):
-            raise InvalidTask(f"priority is {task.priority!r}; give a whole number")
+        # The framework compares these values before it asks what they are.
+        _check_types(task)
         super().validate_task(task)
-        if task.func.__module__ == "__main__":
-            raise InvalidTask(
-                f"{task.module_path} is defined in the script that was started, where no worker "
-                "can import it: move it into a module"
-            )
-        if len(task.module_path) > MAX_NAME_LENGTH:
-            raise InvalidTask(
-                f"{task.module_path} is longer than {MAX_NAME_LENGTH} characters; shorten it"
-            )
-        if not _is_queue_name(task.queue_name):
-            raise InvalidTask(
-                f"queue_name is {task.queue_name!r}; give text of 1 to {MAX_QUEUE_NAME_LENGTH} "
-                "characters"
-            )
+        _check_function(task)
 
     def enqueue(self, task: Task, args: Sequence[Any], kwargs: dict[str, Any]) -> TaskResult:
         return self.enqueue_calls([Call(task, args, kwargs)])[0]
@@ -84,6 +72,44 @@ class SkipperBackend(BaseTaskBackend):
         if result_id not in rows:
             raise TaskResultDoesNotExist(result_id)
         return result_of(rows[result_id], self.alias)
+
+
+def _check_types(task: Task) -> None:
+    if isinstance(task.priority, bool) or not isinstance(task.priority, int):
+        raise InvalidTask(f"priority is {task.priority!r}; give a whole number")
+    if not _is_queue_name(task.queue_name):
+        raise InvalidTask(
+            f"queue_name is {task.queue_name!r}; give text of 1 to {MAX_QUEUE_NAME_LENGTH} "
+            "characters"
+        )
+    if task.run_after is not None:
+        _check_run_after(task.run_after)
+
+
+def _check_run_after(moment: object) -> None:
+    if not isinstance(moment, datetime):
+        raise InvalidTask(f"run_after is {moment!r}; give a datetime")
+    try:
+        in_utc(moment)
+    except OverflowError as error:
+        raise InvalidTask(f"run_after is {moment}, which UTC cannot express") from error
+
+
+def _check_function(task: Task) -> None:
+    if task.func.__module__ == "__main__":
+        raise InvalidTask(
+            f"{task.module_path} is defined in the script that was started, where no worker "
+            "can import it: move it into a module"
+        )
+    if not task.func.__qualname__.isidentifier():
+        raise InvalidTask(
+            f"{task.module_path} is not the name of a function of a module: a worker could not "
+            "import it; define the task with def, outside of any class"
+        )
+    if len(task.module_path) > MAX_NAME_LENGTH:
+        raise InvalidTask(
+            f"{task.module_path} is longer than {MAX_NAME_LENGTH} characters; shorten it"
+        )
 
 
 def _is_queue_name(name: object) -> bool:

@@ -128,13 +128,12 @@ def _new_task(config: Config, call: Call, now: datetime) -> NewTask:
         args=args,
         kwargs=kwargs,
         priority=task.priority,
-        run_after=_in_utc(task.run_after),
+        run_after=None if task.run_after is None else in_utc(task.run_after),
     )
 
 
-def _in_utc(moment: datetime | None) -> datetime | None:
-    if moment is None:
-        return None
+def in_utc(moment: datetime) -> datetime:
+    """The moment in UTC; a naive one is in the project's TIME_ZONE."""
     if moment.tzinfo is None:  # only under USE_TZ=False: the framework refuses it otherwise
         moment = timezone.make_aware(moment, timezone.get_default_timezone())
     return moment.astimezone(UTC)

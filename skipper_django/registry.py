@@ -27,6 +27,7 @@ from .core.payload import dump_arguments
 
 DEFAULT_BACKOFF = Exponential()
 MAX_NAME_LENGTH = 255
+MAX_TIMEOUT_SECONDS = 366 * 24 * 3600  # no thread can wait for ever longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,22 +133,30 @@ def task(
 
 
 def _check_options(task: SkipperTask) -> None:
-    name = task.module_path
+    # Not module_path: whether this is a function at all is the backend's to say.
+    name = getattr(task.func, "__qualname__", repr(task.func))
     # Any: what a caller without a type checker may give.
     attempts: Any = task.max_attempts
     timeout: Any = task.timeout
     if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
         raise InvalidTask(f"{name}: max_attempts is {attempts!r}; give a whole number from 1")
-    if timeout is not None and (
-        isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0
-    ):
-        raise InvalidTask(f"{name}: timeout is {timeout!r}; give seconds above 0, or None")
+    if timeout is not None and not _is_timeout(timeout):
+        raise InvalidTask(
+            f"{name}: timeout is {timeout!r}; give seconds above 0 and up to "
+            f"{MAX_TIMEOUT_SECONDS}, or None"
+        )
     try:
         check_backoff(task.backoff)
         if task.task_id is not None:
             check_task_id(task.task_id)
     except (BadBackoff, InvalidTaskId) as error:
         raise InvalidTask(f"{name}: {error}") from error
+
+
+def _is_timeout(timeout: object) -> bool:
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        return False
+    return 0 < timeout <= MAX_TIMEOUT_SECONDS
 
 
 _definitions: dict[str, Task] = {}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils import timezone
 
 from . import conf
-from .compat import Task, TaskError, TaskResult, TaskResultStatus
+from .compat import Task, TaskError, TaskResult, TaskResultStatus, normalize_json
 from .core.outcome import load_errors
 from .core.states import TaskState
 
@@ -67,16 +67,17 @@ def leased_result(lease: Lease, task: Task, args: Any, kwargs: dict[str, Any]) -
 
 def stored_result(row: TaskRow, task: Task) -> TaskResult:
     """The result that a row holds, whatever state it is in, even with nonsense in it."""
+    args, kwargs = _stored_arguments(row)
     result: TaskResult = TaskResult(
         task=task,
         id=row.task_id,
-        status=STATUS.get(TaskState(row.status), TaskResultStatus.FAILED),
+        status=_status(row.status),
         enqueued_at=as_project_time(row.enqueued_at),
         started_at=as_project_time(row.started_at),
         finished_at=as_project_time(row.finished_at),
         last_attempted_at=as_project_time(row.last_attempted_at),
-        args=_decoded(row.args, []),
-        kwargs=_decoded(row.kwargs, {}),
+        args=args,
+        kwargs=kwargs,
         backend=task.backend,
         errors=task_errors(load_errors(row.errors)),
         worker_ids=(row.worker_ids or "").splitlines(),
@@ -103,9 +104,26 @@ def as_project_time(moment: datetime | None) -> datetime | None:
     return timezone.make_naive(moment, timezone.get_default_timezone())
 
 
+def _status(value: int) -> TaskResultStatus:
+    try:
+        return STATUS[TaskState(value)]
+    except ValueError:  # a number that no state has
+        return TaskResultStatus.FAILED
+
+
+def _stored_arguments(row: TaskRow) -> tuple[list[Any], dict[str, Any]]:
+    args, kwargs = _decoded(row.args, []), _decoded(row.kwargs, {})
+    try:
+        # TaskResult does the same, by recursion, and would raise.
+        normalize_json([args, kwargs])
+    except RecursionError:
+        return [], {}
+    return args, kwargs
+
+
 def _decoded(text: str | None, fallback: Any) -> Any:
     try:
         value = json.loads(text or "")
-    except ValueError:
+    except (ValueError, RecursionError):
         return fallback
     return value if fallback is None or isinstance(value, type(fallback)) else fallback

@@ -6,9 +6,14 @@ A test that takes `alias` runs once on each database, and only on that one: its 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tests import servers, servers_plugin
+
+if TYPE_CHECKING:
+    from pytest_django.fixtures import Settings
 
 DATABASES = {"default": "sqlite"} | {alias: alias for alias in servers.ALIASES}
 
@@ -17,6 +22,13 @@ DATABASES = {"default": "sqlite"} | {alias: alias for alias in servers.ALIASES}
 def alias(request: pytest.FixtureRequest) -> str:
     """The database alias under test."""
     return str(request.param)
+
+
+@pytest.fixture
+def queue(alias: str, settings: Settings) -> str:
+    """The database under test holds the queue of the project; its alias."""
+    settings.SKIPPER = {**settings.SKIPPER, "DATABASE": alias}
+    return alias
 
 
 @pytest.hookimpl(tryfirst=True)

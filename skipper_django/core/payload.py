@@ -68,7 +68,25 @@ def load_arguments(args_json: str, kwargs_json: str) -> tuple[list[Any], dict[st
         raise BadArguments(f"stored arguments are not JSON: {error}") from error
     if not isinstance(args, list) or not isinstance(kwargs, dict):
         raise BadArguments("stored arguments are not a JSON list and a JSON object")
+    if not (_is_shallow(args_json, args) and _is_shallow(kwargs_json, kwargs)):
+        raise BadArguments(f"stored arguments are nested more than {_MAX_DEPTH} levels deep")
     return args, kwargs
+
+
+def _is_shallow(text: str, value: Any) -> bool:
+    if text.count("[") + text.count("{") <= _MAX_DEPTH:
+        return True
+    level = [value]
+    for _ in range(_MAX_DEPTH + 1):  # the list or object of all arguments is no level of theirs
+        items = (
+            item
+            for parent in level
+            for item in (parent.values() if isinstance(parent, dict) else parent)
+        )
+        level = [item for item in items if isinstance(item, (list, dict))]
+        if not level:
+            return True
+    return False
 
 
 def _check_value(value: Any, where: str, tuples: bool = False) -> None:
