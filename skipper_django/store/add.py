@@ -50,10 +50,15 @@ def add(database: Database, tasks: Sequence[NewTask], now: datetime) -> set[str]
     # A nonce tells our own row from one that was there: no database reports it reliably.
     nonce = -secrets.randbits(62) if given else None
     single = len(batches) == 1 and not given
-    with nullcontext() if single else transaction.atomic(database.alias, savepoint=False):
-        for batch in batches:
-            _insert(database, batch, now, nonce)
-        return _existing(database, given, nonce)
+
+    def write() -> set[str]:
+        with nullcontext() if single else transaction.atomic(database.alias, savepoint=False):
+            for batch in batches:
+                _insert(database, batch, now, nonce)
+            return _existing(database, given, nonce)
+
+    # Two that add the same ids in another order may deadlock: repeated if the transaction is ours.
+    return database.through_contention(write)
 
 
 def _batches(tasks: Sequence[NewTask], most: int) -> Iterator[list[NewTask]]:
