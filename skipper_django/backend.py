@@ -9,7 +9,7 @@ from .compat import BaseTaskBackend, InvalidTask, Task, TaskResult, TaskResultDo
 from .core.config import Config
 from .core.errors import InvalidTaskId
 from .core.ids import check_task_id
-from .enqueue import Call, enqueue, in_utc, result_of
+from .enqueue import Call, dump_call, enqueue, in_utc, result_of
 from .registry import MAX_NAME_LENGTH, SkipperTask
 
 MAX_QUEUE_NAME_LENGTH = 100
@@ -52,12 +52,22 @@ class SkipperBackend(BaseTaskBackend):
 
     def enqueue_calls(self, calls: Sequence[Call]) -> list[TaskResult]:
         """Add many at once; each is validated before the first is written."""
+        self._validate_tasks(calls)
+        return enqueue(self.config, type(self), calls)
+
+    def validate_calls(self, calls: Sequence[Call]) -> None:
+        """Raise what enqueue_calls() would refuse, without touching the database."""
+        self._validate_tasks(calls)
+        config = self.config
+        for call in calls:
+            dump_call(config, call)
+
+    def _validate_tasks(self, calls: Sequence[Call]) -> None:
         checked: set[int] = set()
         for call in calls:
             if id(call.task) not in checked:
                 checked.add(id(call.task))
                 self.validate_task(call.task)
-        return enqueue(self.config, type(self), calls)
 
     def get_result(self, result_id: str) -> TaskResult:
         from .store.database import Database

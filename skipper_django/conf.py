@@ -2,13 +2,14 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
+from django.utils.module_loading import import_string
 
 from .core.config import Config, read_config
 from .core.errors import InvalidSetting
@@ -67,6 +68,23 @@ def task_settings() -> dict[str, Any]:
 def databases() -> dict[str, Any]:
     """The DATABASES setting, by alias."""
     return dict(settings.DATABASES)
+
+
+def gate_of(config: Config) -> Callable[[], bool]:
+    """TASK_PARTITIONING as a question; raises ImproperlyConfigured for a path to nowhere."""
+    gate = config.task_partitioning
+    if isinstance(gate, bool):
+        return lambda: bool(load().task_partitioning)
+    try:
+        found = import_string(gate)
+    except ImportError as error:
+        raise ImproperlyConfigured(
+            f"SKIPPER['TASK_PARTITIONING'] is {gate!r}, which cannot be imported: {error}"
+        ) from error
+    if not callable(found):
+        raise ImproperlyConfigured(f"SKIPPER['TASK_PARTITIONING'] is {gate!r}, no callable")
+    ask: Callable[[], bool] = found
+    return ask
 
 
 def is_debugging() -> bool:

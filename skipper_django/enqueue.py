@@ -14,8 +14,8 @@ from .compat import Task, TaskResult, task_backends, task_enqueued
 from .core.config import Config
 from .core.ids import new_task_id
 from .core.payload import dump_arguments
-from .registry import register, stored_task
-from .results import enqueued_result, stored_result
+from .registry import SkipperTask, register, stored_task
+from .results import as_project_time, enqueued_result, stored_result
 
 if TYPE_CHECKING:
     from .models import Task as TaskRow
@@ -44,6 +44,8 @@ def enqueue_many(calls: Iterable[Sequence[Any]]) -> list[TaskResult]:
     with ExitStack() as stack:
         backends = {alias: task_backends[alias] for alias in groups}
         if len(groups) > 1:
+            for alias, group in groups.items():
+                _validate_group(backends[alias], [call for _, call in group])
             for database in sorted(
                 {b.database for b in backends.values() if hasattr(b, "database")}
             ):
@@ -65,6 +67,16 @@ def _read_call(call: Any) -> Call:
     return Call(task, args, kwargs)
 
 
+def _validate_group(backend: Any, calls: Sequence[Call]) -> None:
+    if hasattr(backend, "validate_calls"):
+        backend.validate_calls(calls)
+        return
+    for call in calls:
+        backend.validate_task(call.task)
+        if isinstance(call.task, SkipperTask):
+            call.task.check_arguments(call.args, call.kwargs)
+
+
 def _enqueue_group(backend: Any, calls: Sequence[Call]) -> list[TaskResult]:
     if hasattr(backend, "enqueue_calls"):
         results: list[TaskResult] = backend.enqueue_calls(calls)
@@ -79,23 +91,32 @@ def enqueue(config: Config, sender: type[Any], calls: Sequence[Call]) -> list[Ta
     from .store.clock import clock_of
     from .store.database import Database
 
+    # First of all: what is refused must not have opened a connection.
+    payloads = [dump_call(config, call) for call in calls]
     database = Database(config.database)
     now = clock_of(config.database).now()
-    tasks = [_new_task(config, call, now) for call in calls]
+    tasks = [
+        _new_task(config, call, payload, now) for call, payload in zip(calls, payloads, strict=True)
+    ]
     existing = add(database, tasks, now)
     rows = _rows_of(database, config.tenant, existing)
-    results = []
-    announced = set(existing)
+    results: list[TaskResult] = []
+    known: dict[str, TaskResult] = {}
     for task, call in zip(tasks, calls, strict=True):
-        if task.task_id in existing:
-            results.append(result_of(rows[task.task_id], call.task.backend))
-            continue
-        result = enqueued_result(call.task, task.task_id, call.args, call.kwargs, now)
-        results.append(result)
-        if not task.id_given or task.task_id not in announced:
-            announced.add(task.task_id)
-            task_enqueued.send_robust(sender=sender, task_result=result)
+        if task.task_id not in known:
+            if task.task_id in existing:
+                result = result_of(rows[task.task_id], call.task.backend)
+            else:
+                result = enqueued_result(call.task, task.task_id, call.args, call.kwargs, now)
+                task_enqueued.send_robust(sender=sender, task_result=result)
+            known[task.task_id] = result
+        results.append(known[task.task_id])
     return results
+
+
+def dump_call(config: Config, call: Call) -> tuple[str, str]:
+    """The JSON of the call's arguments; raises what makes them impossible to keep."""
+    return dump_arguments(list(call.args), call.kwargs, config.max_payload_bytes)
 
 
 def result_of(row: TaskRow, backend_alias: str) -> TaskResult:
@@ -106,17 +127,17 @@ def result_of(row: TaskRow, backend_alias: str) -> TaskResult:
         queue_name=row.queue_name,
         priority=row.priority,
         backend=backend_alias,
-        run_after=row.run_after if waits else None,
+        run_after=as_project_time(row.run_after) if waits else None,
     )
     return stored_result(row, task)
 
 
-def _new_task(config: Config, call: Call, now: datetime) -> NewTask:
+def _new_task(config: Config, call: Call, payload: tuple[str, str], now: datetime) -> NewTask:
     from .store.add import NewTask
 
     task = call.task
     register(task)
-    args, kwargs = dump_arguments(list(call.args), call.kwargs, config.max_payload_bytes)
+    args, kwargs = payload
     given: str | None = getattr(task, "task_id", None)
     return NewTask(
         task_id=given or new_task_id(now),

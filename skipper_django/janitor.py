@@ -2,10 +2,10 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 
-from .core.buckets import ALL_BUCKETS, BucketRange
+from .core.buckets import Share
 from .core.clock import Clock, monotonic
 from .core.config import Config
 from .store import upkeep
@@ -19,39 +19,37 @@ PRUNE_EVERY_SECONDS = 3600.0
 
 
 class Janitor:
-    """Keeps one share of the queue moving. Every step is bounded and may stop anywhere."""
+    """Keeps shares of the queue moving. Every step is bounded and may stop anywhere."""
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        config: Config,
-        lanes: Callable[[], tuple[int, ...]],
-        buckets: BucketRange = ALL_BUCKETS,
-    ) -> None:
+    def __init__(self, database: Database, clock: Clock, config: Config) -> None:
         self._database = database
         self._clock = clock
         self._config = config
-        self._lanes = lanes
-        self._buckets = buckets
 
-    def promote(self) -> int:
-        """Make the due tasks READY; how many."""
+    def promote(self, shares: Iterable[Share], late: float = 0.0) -> int:
+        """Make the tasks READY that have been due for `late` seconds; how many."""
         total = 0
-        while True:
-            count = upkeep.promote(self._database, self._lanes(), self._buckets, self._clock.now())
-            total += count
-            if count < upkeep.BATCH:
-                return total
+        for share in shares:
+            count = upkeep.BATCH
+            while count == upkeep.BATCH:
+                due = self._clock.now() - timedelta(seconds=late)
+                count = upkeep.promote(self._database, share.lanes, share.buckets, due)
+                total += count
+        return total
 
-    def reclaim(self) -> int:
-        """Take back the tasks whose lease has run out; how many."""
-        now = self._clock.now()
-        lost = upkeep.expired(self._database, self._lanes(), self._buckets, now)
-        count = upkeep.reclaim(self._database, lost, now) if lost else 0
-        if count:
-            logger.warning("reclaimed %d tasks whose lease had run out", count)
-        return count
+    def reclaim(self, shares: Iterable[Share], dead: Sequence[int] = (), late: float = 0.0) -> int:
+        """Take back the tasks whose lease ran out `late` seconds ago, or is of a dead incarnation.
+
+        How many. Those left over by the bound of one batch come with the next round.
+        """
+        total = 0
+        now = self._clock.now() - timedelta(seconds=late)
+        for share in shares:
+            lost = upkeep.expired(self._database, share.lanes, share.buckets, now, dead)
+            total += upkeep.reclaim(self._database, lost, now, dead) if lost else 0
+        if total:
+            logger.warning("reclaimed %d tasks whose worker or lease was lost", total)
+        return total
 
     def prune(self, stop: threading.Event | None = None) -> int:
         """Delete finished tasks older than their retention, window by window; how many."""

@@ -5,6 +5,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from .conf import table_name
+from .core.membership import MemberState
 from .core.states import TaskState
 from .fields import ExactCharField, InstantField, LongTextField
 
@@ -78,3 +79,53 @@ class Task(models.Model):
 
     def __str__(self) -> str:
         return str(self.task_id)
+
+
+class Member(models.Model):
+    """One worker process of the cluster. Rows are written by `store` only."""
+
+    class State(models.IntegerChoices):
+        ACTIVE = MemberState.ACTIVE.value, _("Active")
+        DRAINING = MemberState.DRAINING.value, _("Draining")
+        DEAD = MemberState.DEAD.value, _("Dead")
+
+    id = models.BigAutoField(primary_key=True)
+    tenant = ExactCharField(_("tenant"), max_length=100)
+    member_id = ExactCharField(_("member"), max_length=150)
+    incarnation = models.BigIntegerField(help_text=_("random, new with each start"))
+    host = ExactCharField(_("host"), max_length=255)
+    host_key = ExactCharField(max_length=255)
+    pid = models.BigIntegerField(_("process"))
+    process_started = ExactCharField(max_length=32)
+    started_at = InstantField(_("started at"))
+    heartbeat_at = InstantField(_("heartbeat at"))
+    version = ExactCharField(_("version"), max_length=32)
+
+    queues = LongTextField(_("queues"), help_text=_("one a line; empty: all"))
+    concurrency = models.IntegerField(_("concurrency"))
+    state = models.SmallIntegerField(_("state"), choices=State.choices)
+    fetch_mode = ExactCharField(_("fetch mode"), max_length=16)
+    reason = ExactCharField(_("reason"), max_length=32)
+    range_start = models.SmallIntegerField(_("first bucket"))
+    range_stop = models.SmallIntegerField(_("end of range"))
+
+    running = models.IntegerField(_("running tasks"))
+    claimed = models.BigIntegerField(_("claimed tasks"))
+    stolen = models.BigIntegerField(_("stolen tasks"))
+    lost_races = models.BigIntegerField(_("lost races"))
+    partitioned_fetches = models.BigIntegerField(_("partitioned fetches"))
+    whole_queue_fetches = models.BigIntegerField(_("whole-queue fetches"))
+
+    class Meta:
+        db_table = table_name("cluster_members")
+        verbose_name = _("cluster member")
+        verbose_name_plural = _("cluster members")
+        default_permissions = ("view",)
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "member_id"], name=table_name("member_unique")
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.member_id)

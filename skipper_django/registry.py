@@ -3,7 +3,7 @@
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from importlib import import_module
@@ -68,17 +68,17 @@ class SkipperTask(Task):
         return copy
 
     def enqueue(self, *args: Any, **kwargs: Any) -> TaskResult:
-        self._check_arguments(args, kwargs)
+        self.check_arguments(args, kwargs)
         return Task.enqueue(self, *args, **kwargs)
 
     async def aenqueue(self, *args: Any, **kwargs: Any) -> TaskResult:
-        self._check_arguments(args, kwargs)
+        self.check_arguments(args, kwargs)
         return await Task.aenqueue(self, *args, **kwargs)
 
-    def _check_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        # Under another backend, an eager one say, the same arguments are refused as under ours.
+    def check_arguments(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        """Refuse under another backend, an eager one say, the arguments that ours refuses."""
         if not getattr(self.get_backend(), "checks_arguments", False):
-            dump_arguments(args, kwargs, conf.load().max_payload_bytes)
+            dump_arguments(list(args), kwargs, conf.load().max_payload_bytes)
 
 
 @overload

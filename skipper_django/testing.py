@@ -8,7 +8,7 @@ from typing import Any
 from . import conf
 from .backend import SkipperBackend
 from .compat import TaskResult
-from .core.buckets import ALL_BUCKETS
+from .core.buckets import ALL_BUCKETS, Share
 from .core.clock import Clock, ManualClock
 from .core.config import Config
 from .core.outcome import Outcome
@@ -23,6 +23,12 @@ from .worker.execute import Attempt, Executor
 __all__ = ["EagerBackend", "ManualClock", "frozen_clock", "run_ready"]
 
 MEMBER_ID = "testing"
+
+
+class Tester:
+    """Stands for the member that a worker would be."""
+
+    member_id = MEMBER_ID
 
 
 @contextmanager
@@ -49,7 +55,7 @@ def run_ready(limit: int = 1_000, config: Config | None = None) -> int:
     count = 0
     while count < limit:
         lanes = tuple(lanes_in_use(database, config.tenant))
-        Janitor(database, clock, config, lambda: lanes).promote()  # noqa: B023
+        Janitor(database, clock, config).promote([Share(lanes, ALL_BUCKETS)])
         claimant = Claimant(MEMBER_ID, lanes, ALL_BUCKETS, config.lease_duration)
         leases = claim(database, claimant, 1, clock.now())
         if not leases:
@@ -60,7 +66,7 @@ def run_ready(limit: int = 1_000, config: Config | None = None) -> int:
 
 
 def _run(database: Database, clock: Clock, config: Config, lease: Lease) -> None:
-    executor = Executor(clock, MEMBER_ID, config.max_payload_bytes)
+    executor = Executor(clock, Tester(), config.max_payload_bytes)
     attempt = executor.prepare(lease)
     outcome = _outcome_of(executor, attempt) if isinstance(attempt, Attempt) else attempt
     settle(database, [(lease, outcome)], clock.now())

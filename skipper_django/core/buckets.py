@@ -85,3 +85,16 @@ class BucketRange:
 
 
 ALL_BUCKETS = BucketRange(0, BUCKETS)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Queues that are divided alike, as lanes, and the range of them that is one member's."""
+
+    lanes: tuple[int, ...]
+    buckets: BucketRange
+
+    def others(self) -> tuple["Share", ...]:
+        """The rest of the same queues."""
+        outside = (BucketRange(0, self.buckets.start), BucketRange(self.buckets.stop, BUCKETS))
+        return tuple(Share(self.lanes, buckets) for buckets in outside if len(buckets))

@@ -39,3 +39,7 @@ class WorkerLost(SkipperError, RuntimeError):
 
 class BadBackoff(SkipperError, ValueError):
     """A backoff callable raised, or answered something that is no delay."""
+
+
+class MemberNameTaken(SkipperError, RuntimeError):
+    """Another live member has the chosen name; the message says which process that is."""

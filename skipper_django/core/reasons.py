@@ -13,3 +13,22 @@ class FailReason(StrEnum):
     BAD_ARGUMENTS = "bad_arguments"  # its stored arguments cannot be decoded
     BAD_RESULT = "bad_result"  # what it returned is not JSON, too large, or refused by the database
     BAD_BACKOFF = "bad_backoff"  # its backoff callable raised or answered nonsense
+
+
+class FetchReason(StrEnum):
+    """Why a member fetches from the whole queue instead of its own range."""
+
+    GATE_OFF = "gate_off"  # TASK_PARTITIONING is, or answers, False
+    GATE_ERROR = "gate_error"  # the TASK_PARTITIONING callable raised
+    NOT_REGISTERED = "not_registered"  # CLUSTER_MEMBERSHIP_MANAGER is "single"
+    NO_LIVE_MEMBER = "no_live_member"  # the live list is empty
+    OWN_ROW_MISSING = "own_row_missing"  # the live list is without this member
+    BEYOND_LAST_BUCKET = (
+        "beyond_last_bucket"  # more members than buckets, and this is one of the last
+    )
+    RANGE_ERROR = "range_error"  # computing the range failed
+
+
+class FetchMode(StrEnum):
+    PARTITIONED = "partitioned"
+    WHOLE_QUEUE = "whole_queue"

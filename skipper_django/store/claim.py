@@ -4,7 +4,6 @@ Choosing never waits for anybody and locks nothing; the update takes a row only 
 READY. Two members that choose the same row differ in the update: one of them gets it.
 """
 
-import secrets
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from datetime import datetime, timedelta
 from math import sqrt
 from typing import Any, NamedTuple
 
-from ..core.buckets import BucketRange
+from ..core.buckets import BUCKETS, BucketRange
+from ..core.tokens import new_token
 from .database import Database
 from .dialects.base import Part
 
@@ -21,6 +21,8 @@ PAYLOAD = (
     "id", "task_id", "name", "queue_name", "backend", "priority", "args", "kwargs", "attempts",
     "lost_leases", "worker_ids", "errors", "enqueued_at", "started_at",
 )  # fmt: skip
+
+MAX_LANES = 500  # in one statement: MySQL and MariaDB end a recursion after 1,000 steps
 
 
 @dataclass(slots=True)
@@ -68,6 +70,7 @@ class Claimant:
     lanes: tuple[int, ...]
     buckets: BucketRange
     lease_duration: float  # seconds
+    incarnation: int = 1
 
 
 def claim(database: Database, claimant: Claimant, limit: int, now: datetime) -> list[Lease]:
@@ -95,8 +98,43 @@ def choose(database: Database, claimant: Claimant, limit: int) -> list[Head]:
         if deeper:
             more = {head.id: head for head in _heads(database, deeper, limit, limit)}
             more.update((head.id, head) for head in heads)
-            heads = _in_order(list(more.values()))[:limit]
+            heads = _in_order(database, list(more.values()))[:limit]
     return heads
+
+
+def choose_overdue(
+    database: Database, claimant: Claimant, limit: int, cutoff: datetime
+) -> list[Head]:
+    """Ready tasks of one slot outside the claimant's range that have been due since `cutoff`.
+
+    What an owner that is gone, or busy, or mistaken about its range leaves behind. The slot is
+    the one with the oldest such head; one slot at a time keeps thieves out of each other's way.
+    """
+    foreign = _foreign_parts(claimant)
+    if not foreign:
+        return []
+
+    def is_overdue(head: Head) -> bool:
+        due = database.dialect.from_db(head.run_after)
+        return due is not None and due <= cutoff
+
+    first = [head for head in _heads(database, foreign, 1, len(foreign)) if is_overdue(head)]
+    if not first:
+        return []
+    oldest = min(first, key=lambda head: head.run_after)
+    parts = [part for part in foreign if (part.lane, part.slot) == (oldest.lane, oldest.slot)]
+    return [head for head in _heads(database, parts, limit, limit) if is_overdue(head)]
+
+
+def _foreign_parts(claimant: Claimant) -> list[Part]:
+    own = claimant.buckets
+    outside = (BucketRange(0, own.start), BucketRange(own.stop, BUCKETS))
+    return [
+        Part(lane, slot.slot, slot.start, slot.stop, slot.is_whole)
+        for lane in claimant.lanes
+        for buckets in outside
+        for slot in buckets.parts()
+    ]
 
 
 def heads_per_part(limit: int, parts: int) -> int:
@@ -109,7 +147,7 @@ def take(
     database: Database, claimant: Claimant, heads: Sequence[Head], now: datetime
 ) -> list[Lease]:
     """Lease those of the chosen tasks that are still READY; losing some to others is normal."""
-    token = secrets.randbits(62)
+    token = new_token(claimant.incarnation)
     ids = sorted(head.id for head in heads)
     listed = ", ".join(map(str, ids))
     payload = ", ".join(PAYLOAD)
@@ -151,9 +189,19 @@ def _occupied_parts(database: Database, claimant: Claimant) -> list[Part]:
     slots = list(claimant.buckets.parts())
     if not slots or not claimant.lanes:
         return []
-    occupied = database.rows(
-        database.dialect.occupied(database.tasks, claimant.lanes, slots[0].slot, slots[-1].slot)
-    )
+    most = database.dialect.max_parts
+    occupied = [
+        row
+        for start in range(0, len(claimant.lanes), most)
+        for row in database.rows(
+            database.dialect.occupied(
+                database.tasks,
+                claimant.lanes[start : start + most],
+                slots[0].slot,
+                slots[-1].slot,
+            )
+        )
+    ]
     by_slot = {slot.slot: slot for slot in slots}
     parts = []
     for lane, slot, *_ in occupied:
@@ -171,11 +219,13 @@ def _heads(database: Database, parts: Sequence[Part], per_part: int, limit: int)
             database.dialect.heads(database.tasks, parts[start : start + most], per_part, limit)
         )
     ]
-    return heads if len(parts) <= most else _in_order(heads)[:limit]
+    return heads if len(parts) <= most else _in_order(database, heads)[:limit]
 
 
-def _in_order(heads: list[Head]) -> list[Head]:
-    return sorted(heads, key=lambda head: (head.ord, head.run_after, head.id))
+def _in_order(database: Database, heads: list[Head]) -> list[Head]:
+    # In UTC: in the zone of the connection, an hour of autumn comes twice and compares as one.
+    from_db = database.dialect.from_db
+    return sorted(heads, key=lambda head: (head.ord, from_db(head.run_after), head.id))
 
 
 def lanes_in_use(database: Database, tenant: str) -> dict[int, str]:
@@ -183,12 +233,19 @@ def lanes_in_use(database: Database, tenant: str) -> dict[int, str]:
 
     Skips from lane to lane within the hot index: one seek a lane, not a scan.
     """
-    rows = database.rows(
-        f"WITH RECURSIVE lanes(lane) AS (SELECT MIN(lane) FROM {database.tasks} "  # noqa: S608
-        f"UNION ALL SELECT (SELECT MIN(t.lane) FROM {database.tasks} t WHERE t.lane > lanes.lane) "
-        "FROM lanes WHERE lanes.lane IS NOT NULL) "
-        f"SELECT lane, (SELECT t.queue_name FROM {database.tasks} t WHERE t.lane = lanes.lane "
-        f"LIMIT 1), (SELECT t.tenant FROM {database.tasks} t WHERE t.lane = lanes.lane LIMIT 1) "
-        "FROM lanes WHERE lane IS NOT NULL"
-    )
-    return {lane: queue_name for lane, queue_name, owner in rows if owner == tenant}
+    lanes: dict[int, str] = {}
+    after = -1
+    while True:
+        rows = database.rows(
+            "WITH RECURSIVE lanes(lane, place) AS ("  # noqa: S608
+            f"SELECT MIN(lane), 1 FROM {database.tasks} WHERE lane > {after} UNION ALL "
+            f"SELECT (SELECT MIN(t.lane) FROM {database.tasks} t WHERE t.lane > lanes.lane), "
+            f"place + 1 FROM lanes WHERE lanes.lane IS NOT NULL AND place < {MAX_LANES}) "
+            f"SELECT lane, (SELECT t.queue_name FROM {database.tasks} t WHERE t.lane = lanes.lane "
+            f"LIMIT 1), (SELECT t.tenant FROM {database.tasks} t WHERE t.lane = lanes.lane LIMIT 1) "
+            "FROM lanes WHERE lane IS NOT NULL"
+        )
+        lanes.update((lane, queue_name) for lane, queue_name, owner in rows if owner == tenant)
+        if len(rows) < MAX_LANES:
+            return lanes
+        after = max(lane for lane, *_ in rows)

@@ -14,6 +14,7 @@ from ..core.errors import WorkerLost
 from ..core.outcome import describe_error, load_errors
 from ..core.reasons import FailReason
 from ..core.states import TaskState
+from ..core.tokens import tokens_of
 from .claim import Lease
 from .database import Database
 
@@ -60,7 +61,7 @@ def promote(database: Database, lanes: Sequence[int], buckets: BucketRange, now:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """A RUNNING task whose lease has run out."""
+    """A RUNNING task whose lease has run out, or whose holder is dead."""
 
     id: int
     task_id: str
@@ -71,16 +72,21 @@ class Expired:
 
 
 def expired(
-    database: Database, lanes: Sequence[int], buckets: BucketRange, now: datetime
+    database: Database,
+    lanes: Sequence[int],
+    buckets: BucketRange,
+    now: datetime,
+    dead: Sequence[int] = (),
 ) -> list[Expired]:
-    """Up to 1,000 tasks of the share whose lease has run out."""
+    """Up to 1,000 tasks of the share whose lease has run out or belongs to a dead incarnation."""
     if not lanes or not buckets:
         return []
     rows = database.rows(
         "SELECT id, task_id, attempts, lost_leases, worker_ids, errors "  # noqa: S608
         f"FROM {database.tasks} WHERE lane IN ({_list(lanes)}) AND status = 2 "
         f"AND slot IN ({_list(part.slot for part in buckets.parts())}) "
-        f"AND bucket >= %s AND bucket < %s AND lease_expires_at < %s LIMIT {BATCH}",
+        "AND bucket >= %s AND bucket < %s "
+        f"AND {_run_out(dead)} LIMIT {BATCH}",
         [buckets.start, buckets.stop, database.to_db(now)],
     )
     return [
@@ -89,7 +95,17 @@ def expired(
     ]
 
 
-def reclaim(database: Database, tasks: Sequence[Expired], now: datetime) -> int:
+def _run_out(dead: Sequence[int]) -> str:
+    """The condition, with one parameter for now, that a lease may be taken back."""
+    held_by_dead = "".join(
+        f" OR lease_token BETWEEN {first} AND {last}" for first, last in map(tokens_of, dead)
+    )
+    return f"(lease_expires_at < %s{held_by_dead})"
+
+
+def reclaim(
+    database: Database, tasks: Sequence[Expired], now: datetime, dead: Sequence[int] = ()
+) -> int:
     """Take expired leases back; how many.
 
     The first loss makes a task READY at once, the second SCHEDULED for a moment later, the third
@@ -98,7 +114,7 @@ def reclaim(database: Database, tasks: Sequence[Expired], now: datetime) -> int:
     first = [task.id for task in tasks if task.lost_leases == 0]
     again = [task.id for task in tasks if 0 < task.lost_leases < MAX_LOST_LEASES - 1]
     fence = "lease_token = NULL, lease_expires_at = NULL, lost_leases = lost_leases + 1"
-    still = "status = 2 AND lease_expires_at < %s"
+    still = f"status = 2 AND {_run_out(dead)}"
     moment = database.to_db(now)
     count = _update(database, first, f"status = 1, ord = -priority, {fence}", still, [], [moment])
     count += _update(

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
-from typing import Any
+from typing import Any, Protocol
 
 from ..compat import (
     Task,
@@ -70,12 +70,18 @@ class Attempt:
         return timeout
 
 
+class HasMemberId(Protocol):
+    """A member may join anew under another name."""
+
+    member_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class Executor:
     """What all attempts of one worker share."""
 
     clock: Clock
-    member_id: str
+    member: HasMemberId
     max_result_bytes: int
 
     def prepare(self, lease: Lease) -> Attempt | Failed:
@@ -188,7 +194,7 @@ class Executor:
         if logger.isEnabledFor(level):
             logger.log(
                 level, "%s %s %s", lease.name, lease.task_id, message,
-                extra=log_fields(lease, self.member_id),
+                extra=log_fields(lease, self.member.member_id),
             )  # fmt: skip
 
 

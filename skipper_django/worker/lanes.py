@@ -1,5 +1,7 @@
 """Which queues this worker serves, as lanes of the hot index."""
 
+from collections.abc import Mapping
+
 from ..core.buckets import lane_of
 from ..core.clock import monotonic
 from ..registry import queue_names
@@ -18,16 +20,16 @@ class Lanes:
         self._fixed = bool(queues)
         self._looked_at = -float("inf")
         # The queues of this project's own tasks are known before their first task is.
-        names = queues or queue_names()
-        self._known = {lane_of(tenant, name) for name in names}
-        self._lanes = tuple(sorted(self._known))
+        self._known = {lane_of(tenant, name): name for name in queues or queue_names()}
+        self._lanes = self._known
 
-    def current(self) -> tuple[int, ...]:
+    def current(self) -> Mapping[int, str]:
+        """Lane to queue name."""
         return self._lanes
 
-    def refresh(self) -> tuple[int, ...]:
+    def refresh(self) -> Mapping[int, str]:
         """Look for new queues, once a second at the most; asked by the loop only."""
         if not self._fixed and monotonic() - self._looked_at >= LOOK_EVERY_SECONDS:
-            self._lanes = tuple(sorted({*self._known, *lanes_in_use(self._database, self._tenant)}))
+            self._lanes = self._known | lanes_in_use(self._database, self._tenant)
             self._looked_at = monotonic()
         return self._lanes

@@ -2,36 +2,34 @@
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Event
 
-from django.db import DatabaseError
-
-from ..core.buckets import ALL_BUCKETS
+from ..core.buckets import ALL_BUCKETS, Share
 from ..core.clock import Clock, monotonic
 from ..core.config import Config
-from ..core.outcome import Failed, Outcome, Released, describe_error
-from ..core.reasons import FailReason
 from ..janitor import Janitor
-from ..store.claim import Claimant, Lease, claim
+from ..store.claim import Claimant, Lease, choose, take
 from ..store.database import Database
-from ..store.settle import settle
+from .cluster import Cluster
 from .custody import Custody, Patience
 from .execute import Executor
 from .lanes import Lanes
-from .leases import LeaseKeeper, report_lost
+from .leases import LeaseKeeper
 from .outage import Outage
 from .pace import Pace
+from .registration import Applicant
+from .settle import SETTLE_BATCH, Settler
 from .shutdown import Shutdown
 from .slots import Finished, Slots
+from .steal import Thief
 from .upkeep import UpkeepThread
 
 logger = logging.getLogger("skipper_django.worker")
 
-EXIT_DONE, EXIT_FORCED, EXIT_RECYCLE = 0, 1, 75
-SETTLE_BATCH = 500
+EXIT_DONE, EXIT_FORCED, EXIT_RECYCLE, EXIT_REFUSED = 0, 1, 75, 78
 LINGER_SECONDS = 0.005
 # Submitted tasks of which none has started for so long go back: others may have room.
 PATIENCE_SECONDS = 1.0
@@ -41,7 +39,8 @@ PATIENCE_SECONDS = 1.0
 class WorkerOptions:
     """What the command line says. No queues: all of the tenant's."""
 
-    member_id: str
+    member_name: str
+    named: bool = True  # chosen: a clash is refused; else the next free suffix is taken
     queues: tuple[str, ...] = ()
     concurrency: int = 4
     drain: bool = False  # stop when nothing is ready
@@ -53,7 +52,12 @@ class Worker:
     """One process's share of the work. run() returns when it has stopped, with an exit status."""
 
     def __init__(
-        self, config: Config, options: WorkerOptions, clock: Clock, shutdown: Shutdown
+        self,
+        config: Config,
+        options: WorkerOptions,
+        clock: Clock,
+        shutdown: Shutdown,
+        gate: Callable[[], bool] = lambda: True,
     ) -> None:
         self._config = config
         self._options = options
@@ -62,45 +66,59 @@ class Worker:
         shutdown.wake = self.wake
         self._database = Database(config.database)
         self._finished: SimpleQueue[Finished | None] = SimpleQueue()
-        self._unsettled: list[Finished] = []
         self._stuck: list[Finished] = []
+        self._turn = 0
         self._custody = Custody()
         self._pace = Pace(options.concurrency)
         self._patience = Patience(PATIENCE_SECONDS)
-        self._outage = Outage(self._database, options.member_id, "claim and settle tasks")
         self._lanes = Lanes(self._database, config.tenant, options.queues)
-        executor = Executor(clock, options.member_id, config.max_payload_bytes)
-        self._slots = Slots(options.concurrency, executor, self._finished.put)
-        self._janitor = Janitor(self._database, clock, config, self._lanes.current)
-        self._keeper = LeaseKeeper(
-            self._database, clock, self._custody, config.lease_duration, options.member_id
+        applicant = Applicant(
+            options.member_name, options.named, options.queues, options.concurrency
         )
+        self.cluster = Cluster(self._database, config, clock, applicant, gate)
+        self.cluster.running = self._custody.__len__
+        self._settler = Settler(self._database, clock, self._custody, self.cluster)
+        self._outage = Outage(self._database, options.member_name, "claim and settle tasks")
+        self._janitor = Janitor(self._database, clock, config)
+        self._thief = Thief(self._database, clock, self._janitor, config.steal_after)
+        executor = Executor(clock, self.cluster, config.max_payload_bytes)
+        self._slots = Slots(options.concurrency, executor, self._finished.put)
 
     def wake(self) -> None:
         """End the loop's present wait; safe in a signal handler."""
         self._finished.put(None)
 
     def run(self) -> int:
-        upkeep = UpkeepThread(
-            self._database,
-            self._janitor,
-            self._config.lease_duration,
-            self._options.member_id,
-            self.wake,
-        )
+        """Raises MemberNameTaken when the chosen name is another live member's."""
+        self.cluster.join()
         self._log_state("started")
-        self._keeper.start()
-        upkeep.start()
+        threads = self._helpers()
+        for thread in threads:
+            thread.start()
         try:
             while not self._should_stop():
                 self.round()
             self._drain()
         finally:
-            upkeep.stop()
-            self._keeper.stop()
+            for thread in threads:
+                thread.stop()
+            self.cluster.leave()
         ended = self._slots.stop(1.0)
         self._database.close()
         self._log_state("stopped")
+        return self._exit_status(ended)
+
+    def _helpers(self) -> tuple[LeaseKeeper, UpkeepThread]:
+        duration = self._config.lease_duration
+        keeper = LeaseKeeper(
+            self._database, self._clock, self._custody, duration, self.cluster.member_id
+        )
+        upkeep = UpkeepThread(
+            self._database, self._janitor, self.cluster, self._lanes, duration, self.wake
+        )
+        return keeper, upkeep
+
+    def _exit_status(self, ended: bool) -> int:
         if self._stuck:
             return EXIT_RECYCLE
         return EXIT_DONE if ended or not self._shutdown.forced.is_set() else EXIT_FORCED
@@ -109,13 +127,15 @@ class Worker:
         """Collect what has finished, store it, claim what can start, hand it to the slots."""
         self._collect(self._pace.wait_seconds(busy=len(self._custody) > 0))
         with self._outage.survived():
-            self._settle()
+            self._settler.settle()
             self._hand_back_waiting()
             self._claim()
         if self._outage.is_on:
             self._outage.pause(self._shutdown.requested)
 
     def _should_stop(self) -> bool:
+        if self.cluster.failure is not None:
+            raise self.cluster.failure
         if self._shutdown.requested.is_set() or self._stuck:
             return True
         supervisor = self._options.supervisor_pid
@@ -125,12 +145,14 @@ class Worker:
         return self._options.drain and self._is_drained()
 
     def _is_drained(self) -> bool:
-        if self._custody or self._unsettled or not self._pace.is_idle:
+        """Nothing here, and nothing ready anywhere: what is in other ranges has its owners."""
+        if self._custody or self._settler.pending or not self._pace.is_idle:
             return False
         with self._outage.survived():
-            self._janitor.promote()
-            self._claim()
-            return not self._custody
+            lanes = tuple(self._lanes.refresh())
+            everything = Share(lanes, ALL_BUCKETS)
+            self._janitor.promote([everything])
+            return not choose(self._database, self._claimant(everything), 1)
         return False
 
     # Collect
@@ -138,7 +160,7 @@ class Worker:
     def _collect(self, wait: float) -> None:
         """Take what has finished; wait for the first, and a moment for more while work waits."""
         self._take_finished(wait)
-        if self._unsettled and self._slots.waiting and len(self._unsettled) < SETTLE_BATCH:
+        if 0 < self._settler.pending < SETTLE_BATCH and self._slots.waiting:
             Event().wait(LINGER_SECONDS)
             self._take_finished(0)
 
@@ -151,97 +173,94 @@ class Worker:
                 elif finished.stuck:
                     self._stuck.append(finished)
                 else:
-                    self._unsettled.append(finished)
+                    self._settler.add(finished)
                     self._pace.finished(finished.seconds)
                 finished = self._finished.get_nowait()
         except Empty:
             pass
 
-    # Settle
-
-    def _settle(self) -> None:
-        """Store the outcomes. A task keeps its place and its lease until this has succeeded."""
-        while self._unsettled:
-            batch = self._unsettled[:SETTLE_BATCH]
-            held = [(done.lease, done.outcome) for done in batch if self._custody.holds(done.lease)]
-            self._store(held)
-            del self._unsettled[: len(batch)]
-
-    def _store(self, settlements: list[tuple[Lease, Outcome]]) -> None:
-        if not settlements:
-            return
-        try:
-            lost = settle(self._database, settlements, self._clock.now())
-        except DatabaseError as error:
-            if self._database.is_transient(error):
-                raise
-            self._store_singly(settlements, error)
-            return
-        for lease, _ in lost:
-            report_lost(self._custody, lease, self._options.member_id)
-        for lease, _ in settlements:
-            self._custody.remove(lease)
-
-    def _store_singly(self, settlements: list[tuple[Lease, Outcome]], error: DatabaseError) -> None:
-        """One outcome that the database refuses must not keep the others from being stored."""
-        if len(settlements) > 1:
-            for settlement in settlements:
-                self._store([settlement])
-            return
-        ((lease, outcome),) = settlements
-        if isinstance(outcome, Failed) and outcome.reason is FailReason.BAD_RESULT:
-            raise error
-        logger.error(
-            "%s %s: the database refuses its outcome: %s", lease.name, lease.task_id, error,
-            extra=self._extra(),
-        )  # fmt: skip
-        refused = Failed(FailReason.BAD_RESULT, [describe_error(error, lease.attempts)])
-        self._store([(lease, refused)])
-
-    def _release(self, leases: Iterable[Lease]) -> None:
-        self._store([(lease, Released()) for lease in leases if self._custody.holds(lease)])
+    # Hand back
 
     def _hand_back_waiting(self) -> None:
-        if self._patience.is_over(self._slots.waiting):
+        overdue = self._patience.is_over(self._slots.waiting)
+        if overdue:
             self._pace.slow_down()
-            for lease in self._slots.take_back():
-                self._unsettled.append(Finished(lease, Released(), 0.0))
-            self._settle()
+        if self.cluster.row_was_lost.is_set():
+            # Others may have counted this member as dead and taken its tasks.
+            self.cluster.row_was_lost.clear()
+            overdue = True
+        if overdue:
+            self._settler.hand_back(self._slots.take_back())
+            self._settler.settle()
 
     # Claim
 
     def _claim(self) -> None:
         room = self._pace.room(held=len(self._custody), waiting=self._slots.waiting)
-        if not room or self._should_hold():
+        if not room or not self._may_claim():
             return
-        claimant = Claimant(
-            self._options.member_id,
-            self._lanes.refresh(),
-            ALL_BUCKETS,
-            self._config.lease_duration,
-        )
-        trusted_until = monotonic() + self._config.lease_duration
-        leases = claim(self._database, claimant, room, self._clock.now())
-        self._pace.claimed(len(leases))
+        shares = self._rotated(self.cluster.fetch(self._lanes.refresh()).shares)
+        count = 0
+        for share in shares:
+            if count < room:
+                count += self._claim_share(share, room - count)
+        if not count and shares:
+            stolen = self._submit(
+                self._thief.steal(shares, self._claimant(shares[0]), room), monotonic()
+            )
+            self.cluster.counters.stolen += stolen
+            count += stolen
+        self._pace.claimed(count)
+
+    def _claim_share(self, share: Share, limit: int) -> int:
+        before = monotonic()
+        claimant = self._claimant(share)
+        heads = choose(self._database, claimant, limit)
+        if not heads:
+            return 0
+        leases = take(self._database, claimant, heads, self._clock.now())
+        self.cluster.counters.lost_races += len(heads) - len(leases)
+        return self._submit(leases, before)
+
+    def _submit(self, leases: list[Lease], before: float) -> int:
         self._custody.add(leases)
         for lease in leases:
-            lease.trusted_until = trusted_until
+            lease.trusted_until = before + self._config.lease_duration
             self._slots.submit(lease)
+        self.cluster.counters.claimed += len(leases)
+        return len(leases)
 
-    def _should_hold(self) -> bool:
-        return self._shutdown.requested.is_set() or bool(self._stuck)
+    def _claimant(self, share: Share) -> Claimant:
+        return Claimant(
+            self.cluster.member_id,
+            share.lanes,
+            share.buckets,
+            self._config.lease_duration,
+            self.cluster.incarnation,
+        )
+
+    def _rotated(self, shares: tuple[Share, ...]) -> tuple[Share, ...]:
+        """Queues that are divided differently take turns in being asked first."""
+        self._turn += 1
+        start = self._turn % len(shares) if shares else 0
+        return shares[start:] + shares[:start]
+
+    def _may_claim(self) -> bool:
+        if self._shutdown.requested.is_set() or self._stuck:
+            return False
+        return self.cluster.is_trusted()
 
     # Stop
 
     def _drain(self) -> None:
         """Hand back what has not started, finish what runs, release what does not end in time."""
         self._log_state("draining")
-        for lease in self._slots.take_back():
-            self._unsettled.append(Finished(lease, Released(), 0.0))
+        self.cluster.drain()
+        self._settler.hand_back(self._slots.take_back())
         deadline = monotonic() + self._options.shutdown_timeout
-        while len(self._custody) > len(self._stuck) or self._unsettled:
+        while len(self._custody) > len(self._stuck) or self._settler.pending:
             with self._outage.survived():
-                self._settle()
+                self._settler.settle()
             if monotonic() >= deadline or self._shutdown.forced.is_set():
                 break
             self._take_finished(min(0.1, max(0.001, deadline - monotonic())))
@@ -249,14 +268,16 @@ class Worker:
                 self._outage.pause(self._shutdown.forced)
         with self._outage.survived():
             # Only now: until here the stuck attempt may still be at work.
-            self._store([(done.lease, done.outcome) for done in self._stuck])
-            self._release(self._custody.snapshot())
+            for finished in self._stuck:
+                self._settler.add(finished)
+            self._settler.hand_back(self._custody.snapshot(), but=self._stuck)
+            self._settler.settle()
 
     def _log_state(self, state: str) -> None:
         queues = ", ".join(self._options.queues) or "all"
         logger.info(
             "worker %s %s (tenant %s, queues %s, concurrency %d)",
-            self._options.member_id,
+            self.cluster.member_id,
             state,
             self._config.tenant,
             queues,
@@ -265,4 +286,4 @@ class Worker:
         )
 
     def _extra(self) -> dict[str, object]:
-        return {"member_id": self._options.member_id}
+        return {"member_id": self.cluster.member_id}

@@ -13,7 +13,7 @@ from typing import NoReturn
 from django.db import connections
 
 from ..core.clock import monotonic
-from .loop import EXIT_DONE, EXIT_FORCED, EXIT_RECYCLE
+from .loop import EXIT_DONE, EXIT_FORCED, EXIT_RECYCLE, EXIT_REFUSED
 from .shutdown import SIGNALS
 
 logger = logging.getLogger("skipper_django.worker")
@@ -151,7 +151,7 @@ class Supervisor:
                     self._ended(child, pid, os.waitstatus_to_exitcode(status))
 
     def _ended(self, child: Child, pid: int, status: int) -> None:
-        if status == EXIT_DONE or self._requests:
+        if status in (EXIT_DONE, EXIT_REFUSED) or self._requests:
             child.done = True
             self._status = max(self._status, abs(status) if status != EXIT_RECYCLE else 0)
             return

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 
+from ..core.buckets import ALL_BUCKETS, Share
 from ..janitor import (
     PROMOTE_EVERY_SECONDS,
     PRUNE_EVERY_SECONDS,
@@ -10,7 +11,10 @@ from ..janitor import (
     Janitor,
     Timer,
 )
+from ..store.claim import lanes_in_use
 from ..store.database import Database
+from .cluster import Cluster
+from .lanes import Lanes
 from .outage import Outage
 
 TICK_SECONDS = 0.25
@@ -23,15 +27,18 @@ class UpkeepThread:
         self,
         database: Database,
         janitor: Janitor,
+        cluster: Cluster,
+        lanes: Lanes,
         lease_duration: float,
-        member_id: str,
         wake: Callable[[], None],
     ) -> None:
         self._database = database
         self._janitor = janitor
+        self._cluster = cluster
+        self._lanes = lanes
         self._wake = wake
         self._stop = threading.Event()
-        self._outage = Outage(database, member_id, "keep the queue moving")
+        self._outage = Outage(database, cluster.member_id, "keep the queue moving")
         self._timers = [
             Timer(PROMOTE_EVERY_SECONDS, self._promote),
             Timer(min(RECLAIM_EVERY_SECONDS, lease_duration / 4), self._reclaim),
@@ -56,12 +63,25 @@ class UpkeepThread:
         self._database.close()
 
     def _promote(self) -> None:
-        if self._janitor.promote():
+        if self._janitor.promote(self._shares()):
             self._wake()
 
     def _reclaim(self) -> None:
-        if self._janitor.reclaim():
+        dead = self._cluster.dead_incarnations()
+        if self._janitor.reclaim(self._reclaim_shares(), dead):
             self._wake()
+        else:
+            self._cluster.taken_over = None
 
     def _prune(self) -> None:
         self._janitor.prune(self._stop)
+
+    def _shares(self) -> tuple[Share, ...]:
+        return self._cluster.shares(self._lanes.current())
+
+    def _reclaim_shares(self) -> tuple[Share, ...]:
+        """Everything, after a name was taken over: nobody else knows that its holder is dead."""
+        if self._cluster.taken_over is None:
+            return self._shares()
+        lanes = tuple(lanes_in_use(self._database, self._cluster.tenant))
+        return (Share(lanes, ALL_BUCKETS),)

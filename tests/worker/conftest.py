@@ -16,7 +16,7 @@ from django.db import connections
 
 from skipper_django import conf
 from skipper_django.core.config import Config
-from skipper_django.models import Task
+from skipper_django.models import Member, Task
 from skipper_django.store.clock import clock_of
 from skipper_django.worker.loop import Worker, WorkerOptions
 from skipper_django.worker.shutdown import Shutdown
@@ -78,7 +78,7 @@ def start_worker(alias: str) -> Iterator[Callable[..., ThreadWorker]]:
 
             config = dataclasses.replace(config, lease_duration=lease_duration)
         member = f"thread-{len(started) + 1}"
-        worker = ThreadWorker(config, WorkerOptions(**{"member_id": member, **options}))
+        worker = ThreadWorker(config, WorkerOptions(**{"member_name": member, **options}))
         started.append(worker)
         return worker
 
@@ -192,3 +192,14 @@ def short_grace(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def short_lease() -> dict[str, str]:
     """The environment of a worker process whose leases last 3 s."""
     return {"SKIPPER_TEST_LEASE_DURATION": "3"}
+
+
+@pytest.fixture
+def pid_of(alias: str) -> Callable[[Task], int]:
+    """The process that holds a task's lease."""
+
+    def pid(row: Task) -> int:
+        holder = row.worker_ids.splitlines()[-1]
+        return int(Member.objects.using(alias).get(member_id=holder).pid)
+
+    return pid

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from django.db import connections
+from django.db.models import QuerySet
 
 from skipper_django.models import Task
 from tests import servers, tasks
@@ -113,12 +115,16 @@ def test_cut_connections_lose_and_double_nothing(
 
     done = Task.objects.using(alias).filter(status=State.SUCCESSFUL)
     for mark in (5, 15, 25, 35):
-        wait_until(lambda mark=mark: done.count() >= mark, 30)
+        wait_until(functools.partial(_reached, done, mark), 30)
         proxy.cut()
 
     wait_until(lambda: done.count() == 60, 60, "all tasks done")
     ended = [line for line in worker_tasks.lines(path) if line.startswith("end")]
     assert {line.split()[1] for line in ended} == {str(number) for number in range(60)}
+
+
+def _reached(rows: QuerySet[Task], mark: int) -> bool:
+    return rows.count() >= mark
 
 
 @pytest.mark.case("R35")

@@ -102,6 +102,5 @@ def test_a_process_with_a_stuck_slot_is_replaced_and_the_queue_goes_on(
     after = wait_for_state(after, State.SUCCESSFUL, 40)
 
     assert wait_for_state(stuck, State.FAILED).reason == "timeout"
-    assert after.worker_ids != stuck.worker_ids
     assert "is replaced: a task in it was stuck" in worker.log
     assert "died" not in worker.log

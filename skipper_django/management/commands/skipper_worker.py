@@ -17,12 +17,15 @@ from django.utils.autoreload import run_with_reloader
 from ... import conf
 from ...backend import MAX_QUEUE_NAME_LENGTH
 from ...core.config import Config
+from ...core.errors import MemberNameTaken
 from ...store.clock import clock_of
 from ...store.database import Database
 from ...store.read import is_installed
-from ...worker.loop import Worker, WorkerOptions
+from ...worker.loop import EXIT_REFUSED, Worker, WorkerOptions
 from ...worker.shutdown import Shutdown
 from ...worker.supervisor import Supervisor
+
+logger = logging.getLogger("skipper_django.worker")
 
 LEVELS = {0: logging.WARNING, 1: logging.INFO, 2: logging.DEBUG, 3: logging.DEBUG}
 
@@ -93,7 +96,7 @@ class Command(BaseCommand):
             return
         supervisor = Supervisor(
             options["processes"],
-            lambda index: _run_child(config, options, os.getppid()),
+            lambda index: _run_child(config, options, index),
             options["shutdown_timeout"],
         )
         status = supervisor.run()
@@ -103,9 +106,11 @@ class Command(BaseCommand):
     def _config(self, options: dict[str, Any]) -> Config:
         chosen = {"TENANT": options["tenant"], "DATABASE": options["database"]}
         try:
-            return conf.load({key: value for key, value in chosen.items() if value is not None})
+            config = conf.load({key: value for key, value in chosen.items() if value is not None})
+            conf.gate_of(config)
         except ImproperlyConfigured as error:
             raise CommandError(str(error)) from error
+        return config
 
     def _refuse_what_cannot_run(self, config: Config) -> None:
         """What will not pass by itself ends the command at once, with the remedy."""
@@ -125,31 +130,22 @@ class Command(BaseCommand):
             )
 
 
-def _run_child(config: Config, options: dict[str, Any], supervisor_pid: int | None) -> int:
+def _run_child(config: Config, options: dict[str, Any], index: int) -> int:
+    """One worker process, under its supervisor."""
     shutdown = Shutdown()
-    if threading.current_thread() is threading.main_thread():
-        shutdown.listen()
-    worker_options = WorkerOptions(
-        member_id=_member_id(config, options),
-        queues=tuple(dict.fromkeys(options["queue"])),
-        concurrency=options["concurrency"],
-        drain=options["drain"],
-        shutdown_timeout=options["shutdown_timeout"],
-        supervisor_pid=supervisor_pid,
-    )
-    return Worker(config, worker_options, clock_of(config.database), shutdown).run()
+    shutdown.listen()
+    worker_options = _worker_options(config, options, index, os.getppid())
+    try:
+        return _worker(config, worker_options, shutdown).run()
+    except MemberNameTaken as error:
+        logger.error("%s", error)
+        return EXIT_REFUSED
 
 
 def _run_reloadable(config: Config, options: dict[str, Any]) -> None:
     """In a thread of a process that the reloader ends whenever code changes."""
     shutdown = Shutdown()
-    worker_options = WorkerOptions(
-        member_id=_member_id(config, options),
-        queues=tuple(dict.fromkeys(options["queue"])),
-        concurrency=options["concurrency"],
-        shutdown_timeout=options["shutdown_timeout"],
-    )
-    worker = Worker(config, worker_options, clock_of(config.database), shutdown)
+    worker = _worker(config, _worker_options(config, options, 0, None), shutdown)
     stopped = threading.Event()
 
     def stop() -> None:
@@ -163,9 +159,26 @@ def _run_reloadable(config: Config, options: dict[str, Any]) -> None:
         stopped.set()
 
 
-def _member_id(config: Config, options: dict[str, Any]) -> str:
-    name = options["member_name"] or config.cluster_member_name or socket.gethostname()
-    return f"{name}-{os.getpid()}"
+def _worker(config: Config, options: WorkerOptions, shutdown: Shutdown) -> Worker:
+    return Worker(config, options, clock_of(config.database), shutdown, conf.gate_of(config))
+
+
+def _worker_options(
+    config: Config, options: dict[str, Any], index: int, supervisor_pid: int | None
+) -> WorkerOptions:
+    chosen = options["member_name"] or config.cluster_member_name
+    name = chosen or socket.gethostname()
+    if chosen and options["processes"] > 1:
+        name = f"{chosen}-{index + 1}"
+    return WorkerOptions(
+        member_name=name,
+        named=bool(chosen),
+        queues=tuple(dict.fromkeys(options["queue"])),
+        concurrency=options["concurrency"],
+        drain=options["drain"],
+        shutdown_timeout=options["shutdown_timeout"],
+        supervisor_pid=supervisor_pid,
+    )
 
 
 def _set_up_logging(verbosity: int) -> None:

@@ -30,6 +30,10 @@ class PostgreSQL(Dialect):
             value = value.replace(tzinfo=ZoneInfo(self.connection.timezone_name))
         return super().from_db(value)
 
+    def append(self, column: str) -> str:
+        # CONCAT takes any type, so that a parameter bound by the server would have none.
+        return f"COALESCE({column}, '') || %s"
+
     def is_contention(self, error: DatabaseError) -> bool:
         return _sqlstate(error) in CONTENTION
 

@@ -1,0 +1,295 @@
+"""Membership: join before anything is fetched, beat, know the own share, leave.
+
+The rows are the only thing that members share. Each reads them once an interval and computes the
+same ranges from the same list; a view that is out of date costs a lost race, never a task.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from ..core.buckets import ALL_BUCKETS, BucketRange, Share
+from ..core.clock import Clock, monotonic
+from ..core.config import Config
+from ..core.errors import MemberNameTaken
+from ..core.membership import EMPTY_VIEW, MemberRow, MemberState, View
+from ..core.reasons import FetchMode, FetchReason
+from ..core.tokens import new_incarnation
+from ..store import members
+from ..store.database import Database
+from .outage import Outage
+from .process import is_certainly_dead
+from .registration import Applicant, Registration
+
+logger = logging.getLogger("skipper_django.cluster")
+
+PRUNE_EVERY_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class Counters:
+    """What this member has done so far; written by the loop, told with each heartbeat."""
+
+    claimed: int = 0
+    stolen: int = 0
+    lost_races: int = 0
+    partitioned_fetches: int = 0
+    whole_queue_fetches: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """What the next fetch may look at, and why, if that is the whole queue."""
+
+    shares: tuple[Share, ...]
+    reason: FetchReason | None
+
+    @property
+    def mode(self) -> FetchMode:
+        return FetchMode.PARTITIONED if self.reason is None else FetchMode.WHOLE_QUEUE
+
+    @property
+    def main_range(self) -> BucketRange:
+        """The range of most of the queues; empty while the whole queue is fetched."""
+        if self.reason is not None or not self.shares:
+            return BucketRange(0, 0)
+        return max(self.shares, key=lambda share: len(share.lanes)).buckets
+
+
+class Cluster:
+    """This member's place in the cluster of its tenant."""
+
+    def __init__(
+        self,
+        database: Database,
+        config: Config,
+        clock: Clock,
+        applicant: Applicant,
+        gate: Callable[[], bool],
+    ) -> None:
+        self.tenant = config.tenant
+        self.member_id = applicant.name
+        self.incarnation = new_incarnation()
+        self.counters = Counters()
+        self.view = EMPTY_VIEW
+        self.row_was_lost = threading.Event()
+        self.failure: MemberNameTaken | None = None
+        self.taken_over: int | None = None
+        self.running: Callable[[], int] = lambda: 0
+        self._database = database
+        self._config = config
+        self._clock = clock
+        self._applicant = applicant
+        self._gate = gate
+        self._registers = config.cluster_membership_manager == "database"
+        self._state = MemberState.ACTIVE
+        self._fetch = Fetch((), None if self._registers else FetchReason.NOT_REGISTERED)
+        self._beaten_at = -float("inf")
+        self._pruned_at = monotonic()
+        self._outage = Outage(database, applicant.name, "send heartbeats")
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="skipper-heartbeat", daemon=True)
+
+    # Life
+
+    def join(self) -> None:
+        """Register by a first heartbeat; raises MemberNameTaken for a chosen name in use."""
+        if not self._registers:
+            return
+        started = monotonic()
+        self._register()
+        self._look(started)
+        self._thread.start()
+
+    def drain(self) -> None:
+        """Give up the range at once; the leases still hold."""
+        self._state = MemberState.DRAINING
+        if self._registers:
+            with self._outage.survived():
+                self.beat()
+
+    def leave(self) -> None:
+        self._stop.set()
+        self._wake.set()
+        if not self._registers:
+            return
+        self._thread.join(timeout=5)
+        with self._outage.survived():
+            members.leave(self._database, self._config.tenant, self.member_id, self.incarnation)
+
+    def is_trusted(self) -> bool:
+        """Has it beaten within its own liveness window? Else others may count it as dead."""
+        if not self._registers:
+            return True
+        return monotonic() - self._beaten_at < self._config.cluster_liveness_window
+
+    # Share
+
+    def fetch(self, queues: Mapping[int, str]) -> Fetch:
+        """What may be fetched now of these queues (lane to name); asked before every fetch."""
+        fetch = self._decide(queues)
+        if (fetch.mode, fetch.reason) != (self._fetch.mode, self._fetch.reason):
+            why = f" ({fetch.reason})" if fetch.reason else ""
+            logger.info(
+                "member %s fetches %s%s", self.member_id, fetch.mode, why, extra=self._extra()
+            )
+            self._fetch = fetch
+            self._wake.set()
+        self._fetch = fetch
+        if fetch.mode is FetchMode.PARTITIONED:
+            self.counters.partitioned_fetches += 1
+        else:
+            self.counters.whole_queue_fetches += 1
+        return fetch
+
+    def _decide(self, queues: Mapping[int, str]) -> Fetch:
+        whole = (Share(tuple(queues), ALL_BUCKETS),)
+        if not self._registers:
+            return Fetch(whole, FetchReason.NOT_REGISTERED)
+        try:
+            if not self._gate():
+                return Fetch(whole, FetchReason.GATE_OFF)
+        except Exception:
+            logger.warning("TASK_PARTITIONING raised", exc_info=True, extra=self._extra())
+            return Fetch(whole, FetchReason.GATE_ERROR)
+        try:
+            return self._divide(queues)
+        except Exception:
+            logger.warning("the range cannot be computed", exc_info=True, extra=self._extra())
+            return Fetch(whole, FetchReason.RANGE_ERROR)
+
+    def _divide(self, queues: Mapping[int, str]) -> Fetch:
+        lanes: dict[BucketRange, list[int]] = {}
+        first_reason = None
+        view = self.view
+        known: dict[frozenset[str], tuple[BucketRange, FetchReason | None]] = {}
+        for lane, queue_name in queues.items():
+            # Queues that the same members serve are divided alike: computed once.
+            serving = frozenset(row.member_id for row in view.live if row.serves(queue_name))
+            if serving not in known:
+                known[serving] = view.share_of(self.member_id, queue_name)
+            buckets, reason = known[serving]
+            lanes.setdefault(buckets, []).append(lane)
+            first_reason = first_reason or reason
+        if not queues:
+            first_reason = view.share_of(self.member_id, "")[1]
+        return Fetch(
+            tuple(Share(tuple(group), buckets) for buckets, group in lanes.items()), first_reason
+        )
+
+    def shares(self, queues: Mapping[int, str]) -> tuple[Share, ...]:
+        """This member's part of the upkeep: its ranges, or everything where it has none."""
+        if self._registers:
+            try:
+                return self._divide(queues).shares
+            except Exception:
+                logger.debug("the range cannot be computed", exc_info=True)
+        return (Share(tuple(queues), ALL_BUCKETS),)
+
+    def dead_incarnations(self) -> tuple[int, ...]:
+        """Members known to be dead, as long as a lease of theirs may still run."""
+        oldest = self._clock.now() - timedelta(
+            seconds=self._config.cluster_liveness_window + self._config.lease_duration
+        )
+        dead = [row.incarnation for row in self.view.dead if row.heartbeat_at > oldest]
+        return tuple(dead if self.taken_over is None else [*dead, self.taken_over])
+
+    # Heartbeat
+
+    def beat(self) -> None:
+        """One heartbeat and one look at the others."""
+        started = monotonic()
+        alive = members.beat(
+            self._database,
+            self._config.tenant,
+            self.member_id,
+            self.incarnation,
+            self._report(),
+            self._clock.now(),
+        )
+        if not alive:
+            self._rejoin()
+        self._look(started)
+
+    def _look(self, started: float) -> None:
+        now = self._clock.now()
+        rows = members.all_of(self._database, self._config.tenant)
+        checked = [self._checked(row) for row in rows]
+        self.view = View.of(checked, now, self._config.cluster_liveness_window)
+        self._beaten_at = started
+        first = self.view.live[0].member_id if self.view.live else ""
+        if first == self.member_id and started - self._pruned_at > PRUNE_EVERY_SECONDS:
+            self._pruned_at = started
+            members.prune(self._database, self._config.tenant, now)
+
+    def _checked(self, row: MemberRow) -> MemberRow:
+        """The row, marked dead if its process has certainly gone from this host."""
+        if (
+            row.state is MemberState.DEAD
+            or row.incarnation == self.incarnation
+            or not is_certainly_dead(row.host_key, row.pid, row.process_started)
+        ):
+            return row
+        members.mark_dead(self._database, self._config.tenant, row.member_id, row.incarnation)
+        logger.warning("member %s is dead: its process is gone", row.member_id, extra=self._extra())
+        return replace(row, state=MemberState.DEAD)
+
+    def _report(self) -> dict[str, Any]:
+        fetch, counters = self._fetch, self.counters
+        buckets = fetch.main_range if self._state is MemberState.ACTIVE else BucketRange(0, 0)
+        return {
+            "state": self._state.value,
+            "fetch_mode": fetch.mode.value,
+            "reason": (fetch.reason or ""),
+            "range_start": buckets.start,
+            "range_stop": buckets.stop,
+            "running": self.running(),
+            "claimed": counters.claimed,
+            "stolen": counters.stolen,
+            "lost_races": counters.lost_races,
+            "partitioned_fetches": counters.partitioned_fetches,
+            "whole_queue_fetches": counters.whole_queue_fetches,
+        }
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._wake.wait(self._config.cluster_heartbeat_interval)
+            self._wake.clear()
+            if self._stop.is_set():
+                break
+            try:
+                with self._outage.survived():
+                    self.beat()
+            except MemberNameTaken as error:
+                self.failure = error
+                break
+            if self._outage.is_on:
+                self._outage.pause(self._stop)
+                self._wake.set()
+        self._database.close()
+
+    def _register(self) -> None:
+        registration = Registration(
+            self._database, self._config, self._clock, self._applicant, self.incarnation
+        )
+        self.member_id = registration.register()
+        if registration.taken_over is not None:
+            self.taken_over = registration.taken_over
+
+    def _rejoin(self) -> None:
+        logger.warning(
+            "the row of member %s is gone or taken over: its unstarted tasks are handed back",
+            self.member_id,
+            extra=self._extra(),
+        )
+        self.incarnation = new_incarnation()
+        self.row_was_lost.set()
+        self._register()
+        logger.warning("member %s has joined again", self.member_id, extra=self._extra())
+
+    def _extra(self) -> dict[str, object]:
+        return {"member_id": self.member_id}

@@ -1,0 +1,89 @@
+"""Outcomes on their way into the store: in batches under load, at once when idle."""
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from django.db import DatabaseError
+
+from ..core.clock import Clock
+from ..core.outcome import Failed, Outcome, Released, describe_error
+from ..core.reasons import FailReason
+from ..store.claim import Lease
+from ..store.database import Database
+from ..store.settle import settle
+from .custody import Custody
+from .execute import HasMemberId, log_fields
+from .leases import report_lost
+from .slots import Finished
+
+logger = logging.getLogger("skipper_django.worker")
+
+SETTLE_BATCH = 500
+
+
+class Settler:
+    """Keeps outcomes until they are stored; a task keeps its place and its lease as long."""
+
+    def __init__(
+        self, database: Database, clock: Clock, custody: Custody, member: HasMemberId
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._custody = custody
+        self._member = member
+        self._unsettled: list[tuple[Lease, Outcome]] = []
+
+    @property
+    def pending(self) -> int:
+        return len(self._unsettled)
+
+    def add(self, finished: Finished) -> None:
+        self._unsettled.append((finished.lease, finished.outcome))
+
+    def hand_back(self, leases: Iterable[Lease], but: Sequence[Finished] = ()) -> None:
+        """Release what has not started or is cut off; the attempt does not count."""
+        kept = {finished.lease.id for finished in but}
+        self._unsettled += [(lease, Released()) for lease in leases if lease.id not in kept]
+
+    def settle(self) -> None:
+        """Store the outcomes of the leases still held; after an error the rest is kept."""
+        while self._unsettled:
+            batch = self._unsettled[:SETTLE_BATCH]
+            self._store(
+                [(lease, outcome) for lease, outcome in batch if self._custody.holds(lease)]
+            )
+            del self._unsettled[: len(batch)]
+
+    def _store(self, settlements: list[tuple[Lease, Outcome]]) -> None:
+        if not settlements:
+            return
+        try:
+            lost = settle(self._database, settlements, self._clock.now())
+        except DatabaseError as error:
+            if self._database.is_transient(error):
+                raise
+            self._store_singly(settlements, error)
+            return
+        for lease, _ in lost:
+            report_lost(self._custody, lease, self._member.member_id)
+        for lease, _ in settlements:
+            self._custody.remove(lease)
+
+    def _store_singly(self, settlements: list[tuple[Lease, Outcome]], error: DatabaseError) -> None:
+        """One outcome that the database refuses must not keep the others from being stored."""
+        if len(settlements) > 1:
+            for settlement in settlements:
+                self._store([settlement])
+            return
+        ((lease, outcome),) = settlements
+        if isinstance(outcome, Failed) and outcome.reason is FailReason.BAD_RESULT:
+            raise error
+        logger.error(
+            "%s %s: the database refuses its outcome: %s",
+            lease.name,
+            lease.task_id,
+            error,
+            extra=log_fields(lease, self._member.member_id),
+        )
+        refused = Failed(FailReason.BAD_RESULT, [describe_error(error, lease.attempts)])
+        self._store([(lease, refused)])
