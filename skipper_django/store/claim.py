@@ -241,8 +241,9 @@ def lanes_in_use(database: Database, tenant: str) -> dict[int, str]:
             f"SELECT MIN(lane), 1 FROM {database.tasks} WHERE lane > {after} UNION ALL "
             f"SELECT (SELECT MIN(t.lane) FROM {database.tasks} t WHERE t.lane > lanes.lane), "
             f"place + 1 FROM lanes WHERE lanes.lane IS NOT NULL AND place < {MAX_LANES}) "
-            f"SELECT lane, (SELECT t.queue_name FROM {database.tasks} t WHERE t.lane = lanes.lane "
-            f"LIMIT 1), (SELECT t.tenant FROM {database.tasks} t WHERE t.lane = lanes.lane LIMIT 1) "
+            f"SELECT lane, "
+            f"(SELECT t.queue_name FROM {database.tasks} t WHERE t.lane = lanes.lane LIMIT 1), "
+            f"(SELECT t.tenant FROM {database.tasks} t WHERE t.lane = lanes.lane LIMIT 1) "
             "FROM lanes WHERE lane IS NOT NULL"
         )
         lanes.update((lane, queue_name) for lane, queue_name, owner in rows if owner == tenant)

@@ -5,11 +5,12 @@ optimizer goes by primary key; and each can be repeated after a lost reply.
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from ..core.outcome import Failed, Outcome, Released, Retry, Succeeded
+from .add import MAX_CHARACTERS
 from .claim import Lease
 from .database import Database
 
@@ -23,36 +24,66 @@ def settle(
     """Store the outcomes; those whose lease had been lost come back, unstored."""
     lost: list[Settlement] = []
     for kind, write in WRITERS.items():
-        batch = [pair for pair in settlements if type(pair[1]) is kind]
-        if batch:
+        for batch in _batches([pair for pair in settlements if type(pair[1]) is kind]):
             lost += _write(database, batch, *write(database, batch, now))
     return lost
+
+
+def fence(leases: Sequence[Lease]) -> str:
+    """The condition that a row is still held under the very token of its lease.
+
+    A token of the batch is not enough: a row lost and claimed again by the same member may hold
+    the token of another lease of the batch.
+    """
+    ids = ", ".join(str(lease.id) for lease in sorted(leases, key=lambda lease: lease.id))
+    tokens = {lease.token for lease in leases}
+    token = str(tokens.pop())
+    if tokens:
+        whens = " ".join(f"WHEN {lease.id} THEN {lease.token}" for lease in leases)
+        token = f"CASE id {whens} END"
+    return f"id IN ({ids}) AND lease_token = {token}"
+
+
+def _batches(settlements: Sequence[Settlement]) -> Iterator[list[Settlement]]:
+    """Batches in which no task stands twice, each small enough for one statement."""
+    batch: dict[int, Settlement] = {}
+    size = 0
+    for lease, outcome in settlements:
+        weight = _weight(lease, outcome)
+        if lease.id in batch or (batch and size + weight > MAX_CHARACTERS):
+            yield list(batch.values())
+            batch, size = {}, 0
+        batch[lease.id] = (lease, outcome)
+        size += weight
+    if batch:
+        yield list(batch.values())
+
+
+def _weight(lease: Lease, outcome: Outcome) -> int:
+    if isinstance(outcome, Succeeded):
+        return len(outcome.result or "")
+    if isinstance(outcome, (Failed, Retry)):
+        return sum(len(str(value)) for error in outcome.errors for value in error.values())
+    return len(lease.worker_ids)
 
 
 def _write(
     database: Database, batch: Sequence[Settlement], setters: str, params: list[Any]
 ) -> list[Settlement]:
-    by_id = {lease.id: (lease, outcome) for lease, outcome in batch}
-    ids = ", ".join(map(str, sorted(by_id)))
-    tokens = sorted({lease.token for lease, _ in batch})
     # The token's sign flips: a lease is over for good, and a repeated write finds what it wrote.
     sql = (
         f"UPDATE {database.tasks} SET {setters}, lease_token = -lease_token, "  # noqa: S608
-        f"lease_expires_at = NULL WHERE id IN ({ids}) AND lease_token IN ({_list(tokens)})"
+        f"lease_expires_at = NULL WHERE {fence([lease for lease, _ in batch])}"
     )
-    if database.through_contention(lambda: database.execute(sql, params)) == len(by_id):
+    if database.through_contention(lambda: database.execute(sql, params)) == len(batch):
         return []
-    stored = database.rows(
-        f"SELECT id FROM {database.tasks} WHERE id IN ({ids}) "  # noqa: S608
-        f"AND lease_token IN ({_list(-token for token in tokens)})"
+    ids = ", ".join(str(lease.id) for lease, _ in batch)
+    tokens = dict(
+        database.rows(
+            f"SELECT id, lease_token FROM {database.tasks} WHERE id IN ({ids})"  # noqa: S608
+        )
     )
-    for (pk,) in stored:
-        del by_id[pk]
-    return list(by_id.values())
-
-
-def _list(numbers: Iterable[int]) -> str:
-    return ", ".join(map(str, numbers))
+    return [pair for pair in batch if tokens.get(pair[0].id) != -pair[0].token]
 
 
 def _finish(database: Database, batch: Sequence[Settlement], now: datetime) -> Assignments:
@@ -96,12 +127,14 @@ def _retry(database: Database, batch: Sequence[Settlement], now: datetime) -> As
 def _release(database: Database, batch: Sequence[Settlement], now: datetime) -> Assignments:
     params: list[Any] = []
     before = [
-        (lease.id, "".join(lease.worker_ids.splitlines(keepends=True)[:-1])) for lease, _ in batch
+        (lease.id, lease.worker_ids[: lease.worker_ids.rfind("\n", 0, -1) + 1])
+        for lease, _ in batch
     ]
-    # MySQL assigns from left to right: started_at must still see the attempts of before.
+    # MySQL assigns from left to right: the times must still see the attempts of before.
     setters = (
         "status = 1, ord = -priority, "
         "started_at = CASE WHEN attempts <= 1 THEN NULL ELSE started_at END, "
+        "last_attempted_at = CASE WHEN attempts <= 1 THEN NULL ELSE last_attempted_at END, "
         "attempts = attempts - 1" + _case("worker_ids", before, params)
     )
     return setters, params

@@ -17,6 +17,7 @@ from ..core.states import TaskState
 from ..core.tokens import tokens_of
 from .claim import Lease
 from .database import Database
+from .settle import fence
 
 BATCH = 1_000
 DELETE_BATCH = 200
@@ -31,18 +32,16 @@ def renew(
     """Push the expiry of the leases forward, in one statement; those lost meanwhile come back."""
     if not leases:
         return []
-    ids = ", ".join(map(str, sorted(lease.id for lease in leases)))
-    tokens = ", ".join({str(lease.token) for lease in leases})
-    where = f"WHERE id IN ({ids}) AND lease_token IN ({tokens})"
+    newest = list({lease.id: lease for lease in leases}.values())
+    where = f"WHERE {fence(newest)}"
     sql = f"UPDATE {database.tasks} SET lease_expires_at = %s {where}"  # noqa: S608
     expires = database.to_db(now + timedelta(seconds=lease_duration))
     if database.through_contention(lambda: database.execute(sql, [expires])) == len(leases):
         return []
-    held = {
-        pk
-        for (pk,) in database.rows(f"SELECT id FROM {database.tasks} {where}")  # noqa: S608
-    }
-    return [lease for lease in leases if lease.id not in held]
+    held = set(
+        database.rows(f"SELECT id, lease_token FROM {database.tasks} {where}")  # noqa: S608
+    )
+    return [lease for lease in leases if (lease.id, lease.token) not in held]
 
 
 def promote(database: Database, lanes: Sequence[int], buckets: BucketRange, now: datetime) -> int:
