@@ -91,3 +91,18 @@ async def awaited(value: Any) -> Any:
 @task
 async def awaited_badly() -> None:
     raise RuntimeError("awaited no")
+
+
+@task
+def echo_values(*args: Any, **kwargs: Any) -> Any:
+    return [args, kwargs]
+
+
+@task
+def repeat(text: str, times: int) -> str:
+    return text * times
+
+
+@task
+def raises_text(text: str) -> None:
+    raise ValueError(text)

@@ -117,13 +117,7 @@ def test_a_retried_task_finishes_once_at_its_end(queue: str, heard: Heard) -> No
     assert {sender for _, sender, *_ in heard.calls} == {SkipperBackend}
 
 
-def test_enqueue_many_announces_each_task_once(
-    queue: str, heard: Heard, request: pytest.FixtureRequest
-) -> None:
-    if queue == "mysql":
-        request.applymarker(
-            pytest.mark.xfail(strict=True, reason="open: the store's upsert is refused, error 1869")
-        )
+def test_enqueue_many_announces_each_task_once(queue: str, heard: Heard) -> None:
     results = enqueue_many([(tasks.other, [1]), *[(tasks.rich.using(task_id="new"), [2])] * 2])
 
     assert [call[2] for call in heard.calls] == [results[0].id, "new"]
