@@ -23,7 +23,7 @@ class MySQL(Dialect):
     clock_sql = "SELECT UTC_TIMESTAMP(6)"
     # A no-op update: INSERT IGNORE would also hide truncation. Not of the id: MySQL refuses that
     # (1869) for an id that stands twice in one statement.
-    ignore_duplicates = " ON DUPLICATE KEY UPDATE task_id = task_id"
+    ignore_duplicates = " ON DUPLICATE KEY UPDATE tenant = tenant"
     # A repeatable-read snapshot would hide the row that the duplicate was found in.
     lock_row = " LOCK IN SHARE MODE"
     updates_return_rows = False
