@@ -11,6 +11,6 @@ class SkipperConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from . import checks, compat  # noqa: F401  (both register system checks)
+        from . import checks, database_checks  # noqa: F401  (they register themselves)
 
         autodiscover_modules("tasks")

@@ -12,7 +12,7 @@ from .core.ids import check_task_id
 from .enqueue import Call, dump_call, enqueue, in_utc, result_of
 from .registry import MAX_NAME_LENGTH, SkipperTask
 
-MAX_QUEUE_NAME_LENGTH = 100
+MAX_QUEUE_NAME_LENGTH = conf.MAX_QUEUE_NAME_LENGTH
 
 
 class SkipperBackend(BaseTaskBackend):
@@ -87,7 +87,7 @@ class SkipperBackend(BaseTaskBackend):
 def _check_types(task: Task) -> None:
     if isinstance(task.priority, bool) or not isinstance(task.priority, int):
         raise InvalidTask(f"priority is {task.priority!r}; give a whole number")
-    if not _is_queue_name(task.queue_name):
+    if not conf.is_queue_name(task.queue_name):
         raise InvalidTask(
             f"queue_name is {task.queue_name!r}; give text of 1 to {MAX_QUEUE_NAME_LENGTH} "
             "characters"
@@ -120,13 +120,3 @@ def _check_function(task: Task) -> None:
         raise InvalidTask(
             f"{task.module_path} is longer than {MAX_NAME_LENGTH} characters; shorten it"
         )
-
-
-def _is_queue_name(name: object) -> bool:
-    if not isinstance(name, str) or not 1 <= len(name) <= MAX_QUEUE_NAME_LENGTH or "\0" in name:
-        return False
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -1,225 +1,129 @@
-"""System checks: every setting that cannot work, every database option that would hurt.
+"""System checks of SKIPPER and TASKS: every setting that cannot work.
 
 Errors are E, warnings W; each names the setting and the remedy. docs/checks.md lists them.
 """
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
-from django.core.checks import CheckMessage, Error, Tags, Warning, register
-from django.db import connections, router
+from django.core.checks import CheckMessage, Error, register
+from django.core.checks.registry import registry
 from django.utils.module_loading import import_string
 
 from . import conf
-from .compat import BaseTaskBackend
+from .compat import BaseTaskBackend, check_tasks, task_backends
 
 BACKEND = "skipper_django.backend.SkipperBackend"
-MIN_SQLITE_TIMEOUT_SECONDS = 5
-HARMFUL_ISOLATION = ("repeatable read", "serializable")
+ENTRY_KEYS = ("BACKEND", "QUEUES", "OPTIONS")
+
+# The framework's own check raises where a backend cannot be imported, and so ends all checks;
+# check_task_backends() does its work, and reports.
+registry.registered_checks.discard(check_tasks)
 
 
 @register
 def check_settings(**kwargs: Any) -> list[CheckMessage]:
-    """SKIPPER and TASKS: unknown keys, wrong values, impossible combinations."""
-    _, problems = conf.read()
+    """SKIPPER: unknown keys, wrong values, impossible combinations."""
+    config, problems = conf.read()
     messages: list[CheckMessage] = [
         Error(str(problem), hint="Correct the SKIPPER setting.", id="skipper.E001")
         for problem in problems
     ]
-    for alias, params in conf.task_settings().items():
-        messages += _check_entry(alias, params)
+    if isinstance(config.task_partitioning, str):
+        messages += _check_gate(config.task_partitioning)
     return messages
 
 
 @register
-def check_queue_databases(**kwargs: Any) -> list[CheckMessage]:
-    """The options of each database that holds a queue, as far as the settings tell."""
+def check_task_backends(**kwargs: Any) -> list[CheckMessage]:
+    """TASKS: every entry, and what its backend itself has to say."""
+    entries = conf.raw_task_settings()
+    if not isinstance(entries, Mapping):
+        return [_wrong(f"TASKS is {type(entries).__name__}.", "Give a dict of backends by alias.")]
     messages: list[CheckMessage] = []
-    for alias in _queue_aliases():
-        if alias not in conf.databases():
-            messages.append(
-                Error(
-                    f"The queue's database {alias!r} is not in DATABASES.",
-                    hint=f"Known aliases: {', '.join(conf.databases())}. Correct DATABASE.",
-                    id="skipper.E003",
-                )
-            )
-            continue
-        messages += _check_alias(alias)
-        messages += _check_options(alias)
+    for alias, params in entries.items():
+        problems = list(_check_entry(alias, params))
+        messages += problems or task_backends[alias].check(**kwargs)
     return messages
 
 
-@register(Tags.database)
-def check_live_databases(*, databases: Any = None, **kwargs: Any) -> list[CheckMessage]:
-    """What only the server knows; runs with `check --database` and `migrate`."""
-    messages: list[CheckMessage] = []
-    for alias in _queue_aliases():
-        if alias in (databases or ()) and alias in conf.databases():
-            messages += LIVE_CHECKS[connections[alias].vendor](alias)
-    return messages
+def _check_gate(path: str) -> Iterator[CheckMessage]:
+    try:
+        problem = "" if callable(import_string(path)) else "is not callable"
+    except Exception as error:
+        problem = f"cannot be imported: {error}"
+    if problem:
+        yield Error(
+            f"SKIPPER['TASK_PARTITIONING'] is {path!r}, which {problem}",
+            hint="Give the dotted path of a callable, True or False.",
+            id="skipper.E001",
+        )
 
 
 def _check_entry(alias: str, params: Any) -> Iterator[CheckMessage]:
-    path = params.get("BACKEND") if isinstance(params, Mapping) else None
-    try:
-        backend = import_string(path or "")
-    except ImportError as error:
-        yield Error(
-            f"TASKS[{alias!r}]['BACKEND'] is {path!r}, which cannot be imported: {error}",
-            hint=f"Give the dotted path of a backend, such as {BACKEND!r}.",
-            id="skipper.E002",
+    if not isinstance(params, Mapping):
+        yield _wrong(
+            f"TASKS[{alias!r}] is {type(params).__name__}.", f"Give a dict with {_KEYS_TEXT}."
         )
         return
-    if not _is_ours(backend):
+    path = params.get("BACKEND")
+    hint = f"Give the dotted path of a backend, such as {BACKEND!r}."
+    try:
+        backend = import_string(str(path or ""))
+    except Exception as error:
+        yield _wrong(
+            f"TASKS[{alias!r}]['BACKEND'] is {path!r}, which cannot be imported: {error}", hint
+        )
         return
-    options = params.get("OPTIONS") or {}
+    if not (isinstance(backend, type) and issubclass(backend, BaseTaskBackend)):
+        yield _wrong(f"TASKS[{alias!r}]['BACKEND'] is {path!r}, which is no task backend.", hint)
+    elif conf.is_our_backend(backend):
+        yield from _check_keys(alias, params)
+        yield from _check_queues(alias, params.get("QUEUES", []))
+        yield from _check_backend_options(alias, params.get("OPTIONS", {}))
+
+
+def _check_keys(alias: str, params: Mapping[Any, Any]) -> Iterator[CheckMessage]:
+    for key in params:
+        if key not in ENTRY_KEYS:
+            near = get_close_matches(str(key).upper(), ENTRY_KEYS, n=1)
+            yield _wrong(
+                f"TASKS[{alias!r}] has an unknown key {key!r}.",
+                f"Did you mean {near[0]!r}?" if near else f"The keys are {_KEYS_TEXT}.",
+            )
+
+
+def _check_queues(alias: str, queues: Any) -> Iterator[CheckMessage]:
+    if not isinstance(queues, (list, tuple, set, frozenset)):
+        yield _wrong(
+            f"TASKS[{alias!r}]['QUEUES'] is {queues!r}.",
+            "Give a list of queue names; an empty one allows every name.",
+        )
+        return
+    for name in queues:
+        if not conf.is_queue_name(name):
+            yield _wrong(
+                f"TASKS[{alias!r}]['QUEUES'] has {name!r}.",
+                f"Give text of 1 to {conf.MAX_QUEUE_NAME_LENGTH} characters.",
+            )
+
+
+def _check_backend_options(alias: str, options: Any) -> Iterator[CheckMessage]:
     if not isinstance(options, Mapping):
-        yield Error(
+        yield _wrong(
             f"TASKS[{alias!r}]['OPTIONS'] is {type(options).__name__}.",
-            hint="Give a dict with TENANT or DATABASE.",
-            id="skipper.E002",
+            "Give a dict with TENANT or DATABASE.",
         )
         return
     general = {str(problem) for problem in conf.read()[1]}
     for problem in conf.read(options)[1]:
         if str(problem) not in general:
-            yield Error(
-                f"TASKS[{alias!r}]: {problem}", hint="Correct the OPTIONS.", id="skipper.E002"
-            )
+            yield _wrong(f"TASKS[{alias!r}]: {problem}", "Correct the OPTIONS.")
 
 
-def _is_ours(backend: Any) -> bool:
-    return (
-        isinstance(backend, type)
-        and issubclass(backend, BaseTaskBackend)
-        and bool(getattr(backend, "checks_arguments", False))
-    )
+def _wrong(message: str, hint: str) -> Error:
+    return Error(message, hint=hint, id="skipper.E002")
 
 
-def _queue_aliases() -> list[str]:
-    aliases = {conf.read()[0].database}
-    for params in conf.task_settings().values():
-        options = params.get("OPTIONS") if isinstance(params, Mapping) else None
-        alias = options.get("DATABASE") if isinstance(options, Mapping) else None
-        if isinstance(alias, str):
-            aliases.add(alias)
-    return sorted(aliases)
-
-
-def _check_alias(alias: str) -> Iterator[CheckMessage]:
-    if connections[alias].vendor not in LIVE_CHECKS:
-        yield Error(
-            f"The queue's database {alias!r} is {connections[alias].display_name}.",
-            hint="Use SQLite, MySQL, MariaDB or PostgreSQL.",
-            id="skipper.E004",
-        )
-    if not router.allow_migrate(alias, "skipper_django", model_name="task"):
-        yield Error(
-            f"A database router forbids the tables of skipper_django on {alias!r}, where "
-            "the queue is configured to be.",
-            hint="Let allow_migrate() accept the app there, or correct DATABASE.",
-            id="skipper.E005",
-        )
-    if alias != "default":
-        yield Warning(
-            f"The queue lives in database {alias!r}: an enqueue joins the transactions of that "
-            "alias only, not those of 'default'.",
-            hint=(
-                "Enqueue with transaction.on_commit(..., using='default') where the task needs "
-                "what another alias commits, or keep the queue in that database."
-            ),
-            id="skipper.W001",
-        )
-
-
-def _check_options(alias: str) -> Iterator[CheckMessage]:
-    options = connections[alias].settings_dict.get("OPTIONS") or {}
-    if connections[alias].vendor == "sqlite":
-        yield from _check_sqlite_options(alias, options)
-        return
-    level = str(options.get("isolation_level") or "").lower().replace("isolationlevel.", "")
-    if level.replace("_", " ") in HARMFUL_ISOLATION or level in ("2", "3", "4"):
-        yield Warning(
-            f"Database {alias!r} runs at isolation level {level!r}: enqueues and claims would "
-            "wait for each other or fail and be repeated.",
-            hint="Remove isolation_level from OPTIONS, or set it to 'read committed'.",
-            id="skipper.W002",
-        )
-
-
-def _check_sqlite_options(alias: str, options: Mapping[str, Any]) -> Iterator[CheckMessage]:
-    timeout = options.get("timeout", MIN_SQLITE_TIMEOUT_SECONDS)
-    if isinstance(timeout, (int, float)) and timeout < MIN_SQLITE_TIMEOUT_SECONDS:
-        yield Warning(
-            f"Database {alias!r} waits only {timeout} s for a locked SQLite file.",
-            hint=f"Set OPTIONS['timeout'] to {MIN_SQLITE_TIMEOUT_SECONDS} seconds or more.",
-            id="skipper.W003",
-        )
-    if str(options.get("transaction_mode") or "").upper() not in ("IMMEDIATE", "EXCLUSIVE"):
-        yield Warning(
-            f"Database {alias!r} begins transactions in SQLite's deferred mode: one that reads "
-            "before it enqueues fails at once with 'database is locked' while a worker writes.",
-            hint="Set OPTIONS['transaction_mode'] to 'IMMEDIATE'.",
-            id="skipper.W004",
-        )
-
-
-def _live_mysql(alias: str) -> Iterator[CheckMessage]:
-    with connections[alias].cursor() as cursor:
-        cursor.execute("SELECT @@SESSION.sql_mode")
-        (mode,) = cursor.fetchone()
-    if not {"STRICT_TRANS_TABLES", "STRICT_ALL_TABLES"} & set(str(mode).split(",")):
-        yield Warning(
-            f"Database {alias!r} is not in strict mode: the server may cut values silently.",
-            hint="Set OPTIONS['init_command'] to \"SET sql_mode='STRICT_TRANS_TABLES'\".",
-            id="skipper.W005",
-        )
-    yield from _live_collation(alias)
-
-
-def _live_collation(alias: str) -> Iterator[CheckMessage]:
-    table = conf.table_name("scheduler_tasks")
-    with connections[alias].cursor() as cursor:
-        cursor.execute(
-            "SELECT collation_name FROM information_schema.columns "
-            "WHERE table_schema = DATABASE() AND table_name = %s AND column_name = 'task_id'",
-            [table],
-        )
-        row = cursor.fetchone()
-    if row and row[0] not in ("utf8mb4_0900_bin", "utf8mb4_nopad_bin"):
-        yield Error(
-            f"Column {table}.task_id in database {alias!r} has collation {row[0]}, which does not "
-            "compare ids exactly.",
-            hint="Convert the column back to utf8mb4_0900_bin (MySQL) or utf8mb4_nopad_bin "
-            "(MariaDB): a conversion of the whole database has changed it.",
-            id="skipper.E006",
-        )
-
-
-def _live_postgresql(alias: str) -> Iterator[CheckMessage]:
-    with connections[alias].cursor() as cursor:
-        cursor.execute("SHOW default_transaction_isolation")
-        (level,) = cursor.fetchone()
-    if level in HARMFUL_ISOLATION:
-        yield Warning(
-            f"Database {alias!r} defaults to isolation level {level!r}: claims and idempotent "
-            "enqueues fail with serialization errors and are repeated.",
-            hint="Set default_transaction_isolation to 'read committed' for this role.",
-            id="skipper.W002",
-        )
-
-
-def _live_sqlite(alias: str) -> Iterator[CheckMessage]:
-    with connections[alias].cursor() as cursor:
-        cursor.execute("PRAGMA journal_mode")
-        (mode,) = cursor.fetchone()
-    if mode not in ("wal", "memory"):
-        yield Warning(
-            f"Database {alias!r} is not in WAL mode: its readers and writers block each other.",
-            hint="Set OPTIONS['init_command'] to 'PRAGMA journal_mode=WAL'.",
-            id="skipper.W006",
-        )
-
-
-LIVE_CHECKS = {"mysql": _live_mysql, "postgresql": _live_postgresql, "sqlite": _live_sqlite}
+_KEYS_TEXT = "BACKEND, QUEUES and OPTIONS"

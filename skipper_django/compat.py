@@ -15,6 +15,7 @@ if TYPE_CHECKING or django.VERSION >= (6, 0):
     )
     from django.tasks.backends.base import BaseTaskBackend
     from django.tasks.base import DEFAULT_TASK_PRIORITY, Task, TaskError
+    from django.tasks.checks import check_tasks
     from django.tasks.exceptions import (
         InvalidTask,
         InvalidTaskBackend,
@@ -42,6 +43,7 @@ else:
         ) from error
     from django_tasks.backends.base import BaseTaskBackend
     from django_tasks.base import DEFAULT_TASK_PRIORITY, Task, TaskError
+    from django_tasks.checks import check_tasks
     from django_tasks.exceptions import (
         InvalidTaskBackendError as InvalidTaskBackend,
     )
@@ -66,6 +68,7 @@ __all__ = [
     "TaskResultDoesNotExist",
     "TaskResultMismatch",
     "TaskResultStatus",
+    "check_tasks",
     "normalize_json",
     "task_backends",
     "task_enqueued",

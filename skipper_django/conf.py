@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +17,7 @@ from .core.errors import InvalidSetting
 
 # What one entry of TASKS may override in its OPTIONS.
 BACKEND_OPTIONS = ("TENANT", "DATABASE")
+MAX_QUEUE_NAME_LENGTH = 100
 
 
 def load(options: Mapping[str, Any] | None = None) -> Config:
@@ -44,7 +46,7 @@ def _read(options: tuple[tuple[str, Any], ...]) -> tuple[Config, list[InvalidSet
     problems = [
         InvalidSetting(
             f"OPTIONS of a TASKS entry has {key!r}; only {' and '.join(BACKEND_OPTIONS)} may stand "
-            "there: put it into SKIPPER"
+            f"there: {_remedy_of(key)}"
         )
         for key, _ in options
         if key not in BACKEND_OPTIONS
@@ -55,14 +57,53 @@ def _read(options: tuple[tuple[str, Any], ...]) -> tuple[Config, list[InvalidSet
     return config, problems + wrong
 
 
+def _remedy_of(option: object) -> str:
+    near = get_close_matches(str(option).upper(), BACKEND_OPTIONS, n=1)
+    return f"did you mean {near[0]!r}?" if near else "put it into SKIPPER"
+
+
 def table_name(name: str) -> str:
     """The name of a table, index or constraint of ours, under the TABLE_PREFIX of the project."""
     return read()[0].table_prefix + name
 
 
-def task_settings() -> dict[str, Any]:
-    """The TASKS setting, by alias."""
-    return dict(getattr(settings, "TASKS", None) or {})
+def raw_task_settings() -> Any:
+    """The TASKS setting, whatever it is."""
+    return getattr(settings, "TASKS", None) or {}
+
+
+def queue_aliases() -> list[str]:
+    """The databases that hold a queue: that of SKIPPER, those of our entries in TASKS."""
+    aliases = {read()[0].database}
+    entries = raw_task_settings()
+    for params in entries.values() if isinstance(entries, Mapping) else ():
+        if isinstance(params, Mapping) and _is_ours(params.get("BACKEND")):
+            options = params.get("OPTIONS")
+            alias = options.get("DATABASE") if isinstance(options, Mapping) else None
+            if isinstance(alias, str):
+                aliases.add(alias)
+    return sorted(aliases)
+
+
+def _is_ours(path: Any) -> bool:
+    try:
+        return is_our_backend(import_string(str(path)))
+    except Exception:  # the check of the setting says so
+        return False
+
+
+def is_our_backend(backend: Any) -> bool:
+    return isinstance(backend, type) and bool(getattr(backend, "checks_arguments", False))
+
+
+def is_queue_name(name: object) -> bool:
+    if not isinstance(name, str) or not 1 <= len(name) <= MAX_QUEUE_NAME_LENGTH or "\0" in name:
+        return False
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def databases() -> dict[str, Any]:
