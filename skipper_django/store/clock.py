@@ -6,6 +6,7 @@ clock is ever read.
 """
 
 import threading
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 from django.db import connections
@@ -45,12 +46,9 @@ class DatabaseClock:
         dialect = dialect_of(connection)
         # Below Django's cursor wrappers: a reading that falls due inside somebody's
         # assertNumQueries() must not be counted as theirs.
-        cursor = connection.create_cursor()
-        try:
+        with connection.wrap_database_errors, closing(connection.create_cursor()) as cursor:
             cursor.execute(dialect.clock_sql)
             (value,) = cursor.fetchone()
-        finally:
-            cursor.close()
         time = dialect.from_db(value)
         assert time is not None  # noqa: S101  (a SELECT of the time)
         with self._lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -354,7 +355,7 @@ def test_unfinished_tasks_are_kept_for_ever(database: Database, state: TaskState
 
 
 def test_the_tasks_of_other_tenants_are_kept(database: Database) -> None:
-    old = {"enqueued_at": NOW - 90 * DAY, "finished_at": NOW - 90 * DAY}
+    old: dict[str, Any] = {"enqueued_at": NOW - 90 * DAY, "finished_at": NOW - 90 * DAY}
     save(
         database,
         row(status=TaskState.SUCCESSFUL, **old),
@@ -366,7 +367,7 @@ def test_the_tasks_of_other_tenants_are_kept(database: Database) -> None:
 
 
 def test_pruning_walks_over_gaps_and_kept_tasks(database: Database) -> None:
-    old = {"enqueued_at": NOW - 90 * DAY, "finished_at": NOW - 90 * DAY}
+    old: dict[str, Any] = {"enqueued_at": NOW - 90 * DAY, "finished_at": NOW - 90 * DAY}
     first = save(database, row(status=TaskState.SUCCESSFUL, **old))[0].id
     offsets = [1, 998, 999, 1_000, 1_001, 2_500, 90_000, 90_001, 500_000]
     save(
@@ -380,7 +381,7 @@ def test_pruning_walks_over_gaps_and_kept_tasks(database: Database) -> None:
 
 
 def test_thousands_are_pruned_in_bounded_batches(database: Database) -> None:
-    old = {"enqueued_at": NOW - 90 * DAY, "finished_at": NOW - 90 * DAY}
+    old: dict[str, Any] = {"enqueued_at": NOW - 90 * DAY, "finished_at": NOW - 90 * DAY}
     save(database, *(row(status=TaskState.SUCCESSFUL, **old) for _ in range(2_500)))
 
     count, _ = prune(database, "default", 0, NOW - 7 * DAY, NOW - 30 * DAY)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from django.db import DatabaseError
-from django.db.backends.base.base import BaseDatabaseWrapper
 
 from .base import Dialect, Part, border, error_codes
 
@@ -28,9 +27,10 @@ class MySQL(Dialect):
     lock_row = " LOCK IN SHARE MODE"
     updates_return_rows = False
 
-    def __init__(self, connection: BaseDatabaseWrapper) -> None:
-        super().__init__(connection)
-        self.is_mariadb = bool(getattr(connection, "mysql_is_mariadb", False))
+    @property
+    def is_mariadb(self) -> bool:
+        # Asked late: Django connects to find out, and a dialect is made also while nothing answers.
+        return bool(getattr(self.connection, "mysql_is_mariadb", False))
 
     @property
     def exact_text(self) -> str:  # type: ignore[override]

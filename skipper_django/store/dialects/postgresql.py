@@ -10,15 +10,19 @@ from django.db import DatabaseError, OperationalError
 from .base import Dialect, Part
 
 CONTENTION = {"40001", "40P01", "55P03"}  # serialization, deadlock, lock not available
-# Shut down, crashed, starting up, out of connections, read-only, disk full.
-OUTAGE = {"57P01", "57P02", "57P03", "57P05", "53300", "25006", "53100", "53200"}
+# Shut down, crashed, starting up, idle too long, cancelled or timed out, out of connections,
+# read-only, disk full, out of memory.
+OUTAGE = {
+    *("57P01", "57P02", "57P03", "57P05", "57014", "53300", "25006", "53100", "53200"),
+}
 
 
 class PostgreSQL(Dialect):
     name = "postgresql"
     instant_type = "timestamp with time zone"
     instant_parameter = "CAST(%s AS timestamp with time zone)"
-    clock_sql = "SELECT clock_timestamp()"
+    # As text: a timestamp would be read in the zone that Django believes the session to have.
+    clock_sql = "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"
     max_parts = 10_000
 
     def to_db(self, moment: datetime) -> Any:
