@@ -50,6 +50,12 @@ class TaskAdmin(_ModelAdmin):
             return rows.defer(*BIG_COLUMNS)
         return rows
 
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Task], search_term: str
+    ) -> tuple[QuerySet[Task], bool]:
+        # An id may hold spaces, at which Django would cut it into words.
+        return (queryset.filter(task_id=search_term) if search_term else queryset), False
+
     def get_fieldsets(self, request: HttpRequest, obj: Task | None = None) -> Any:
         return (
             (None, {"fields": ("task_id", "name", "status", "reason", "queue_name", "tenant")}),
@@ -130,7 +136,7 @@ def _moment(moment: datetime | None) -> SafeString | str:
 def _pretty(text: str | None) -> str:
     try:
         return json.dumps(json.loads(text or "null"), indent=2, ensure_ascii=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return str(text)
 
 

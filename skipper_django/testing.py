@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from django.db import DatabaseError, connections
+
 from . import conf
 from .backend import SkipperBackend
 from .compat import TaskResult
@@ -33,10 +35,14 @@ class Tester:
 
 @contextmanager
 def frozen_clock(
-    clock: ManualClock | None = None, database: str = "default"
+    clock: ManualClock | None = None, database: str | None = None
 ) -> Iterator[ManualClock]:
-    """The queue of that database lives by a clock that moves only by `clock.advance(seconds)`."""
+    """The queue lives by a clock that moves only by `clock.advance(seconds)`.
+
+    The queue of that database; without one, of the database that SKIPPER names.
+    """
     clock = clock or ManualClock()
+    database = database or conf.load().database
     before = use_clock(database, clock)
     try:
         yield clock
@@ -48,7 +54,8 @@ def run_ready(limit: int = 1_000, config: Config | None = None) -> int:
     """Run the tasks that are ready or due, in this thread; how many attempts were made.
 
     Goes through the same claim, execution and settlement as a worker, also inside a TestCase.
-    Tasks that these tasks enqueue are run too. Timeouts are not enforced.
+    Tasks that these tasks enqueue are run too. Timeouts are not enforced. A task that breaks the
+    transaction of the test is a failure, and what it wrote is undone.
     """
     config = config or conf.load()
     database, clock = Database(config.database), clock_of(config.database)
@@ -68,7 +75,11 @@ def run_ready(limit: int = 1_000, config: Config | None = None) -> int:
 def _run(database: Database, clock: Clock, config: Config, lease: Lease) -> None:
     executor = Executor(clock, Tester(), config.max_payload_bytes)
     attempt = executor.prepare(lease)
-    outcome = _outcome_of(executor, attempt) if isinstance(attempt, Attempt) else attempt
+    if isinstance(attempt, Attempt):
+        with _usable_transactions():
+            outcome = _outcome_of(executor, attempt)
+    else:
+        outcome = attempt
     settle(database, [(lease, outcome)], clock.now())
 
 
@@ -81,6 +92,29 @@ def _outcome_of(executor: Executor, attempt: Attempt) -> Outcome:
         return await awaitable
 
     return async_to_sync(executor.run_async)(attempt, awaited)
+
+
+@contextmanager
+def _usable_transactions() -> Iterator[None]:
+    """What a task breaks in the transaction of a test is undone; a worker has none to break."""
+    savepoints = [
+        (connection, connection.savepoint())
+        for connection in connections.all(initialized_only=True)
+        if connection.in_atomic_block and not connection.needs_rollback
+    ]
+    yield
+    for connection, savepoint in savepoints:
+        if savepoint is None:  # the database knows none
+            continue
+        try:
+            is_broken = connection.needs_rollback
+            if not is_broken:
+                connection.savepoint_commit(savepoint)
+        except DatabaseError:  # PostgreSQL: a statement failed, and all the others do since
+            is_broken = True
+        if is_broken:
+            connection.needs_rollback = False
+            connection.savepoint_rollback(savepoint)
 
 
 class EagerBackend(SkipperBackend):

@@ -106,3 +106,19 @@ def repeat(text: str, times: int) -> str:
 @task
 def raises_text(text: str) -> None:
     raise ValueError(text)
+
+
+@task
+def writes_and_fails(alias: str) -> None:
+    from django.contrib.auth.models import Group
+
+    Group.objects.using(alias).create(name="written")
+    raise ValueError("after writing")
+
+
+@task
+def saves_twice(alias: str) -> None:
+    from django.contrib.auth.models import Group
+
+    Group.objects.using(alias).create(name="twice")
+    Group.objects.using(alias).create(name="twice")
