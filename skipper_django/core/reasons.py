@@ -29,6 +29,19 @@ class FetchReason(StrEnum):
     RANGE_ERROR = "range_error"  # computing the range failed
 
 
+class ClusterReason(StrEnum):
+    """Why the members of a cluster do not all fetch from ranges of their own.
+
+    Beside these: the FetchReason that all of them have in common.
+    """
+
+    NOT_REGISTERED = "not_registered"  # CLUSTER_MEMBERSHIP_MANAGER is "single"
+    NO_LIVE_MEMBER = "no_live_member"
+    ALL_DRAINING = "all_draining"  # every live member is about to stop
+    SEVERAL_REASONS = "several_reasons"  # all fetch from the whole queue, each for its own reason
+    SOME_WHOLE_QUEUE = "some_whole_queue"  # active, but for some members
+
+
 class FetchMode(StrEnum):
     PARTITIONED = "partitioned"
     WHOLE_QUEUE = "whole_queue"
