@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from pathlib import Path
@@ -77,6 +78,5 @@ PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 TASKS: dict[str, dict[str, Any]] = {
     "default": {"BACKEND": "skipper_django.backend.SkipperBackend", "QUEUES": []},
 }
-SKIPPER: dict[str, Any] = {}
-if lease := os.environ.get("SKIPPER_TEST_LEASE_DURATION"):
-    SKIPPER["LEASE_DURATION"] = float(lease)
+# Child processes of a test may be given other settings.
+SKIPPER: dict[str, Any] = json.loads(os.environ.get("SKIPPER_TEST_SETTINGS", "{}"))

@@ -9,6 +9,7 @@ from threading import Event
 from django.db import Error
 
 from ..store.database import Database
+from .shutdown import Flag
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 3.0
@@ -33,6 +34,7 @@ class Outage:
         except Error as error:
             if not self._database.is_transient(error):
                 raise
+            self._database.telemetry.unavailable(self._what, first=not self._failures)
             if not self._failures:
                 message = "database unavailable while trying to %s, trying again: %s"
                 logger.warning(message, self._what, error, extra=self._extra)
@@ -48,7 +50,7 @@ class Outage:
     def is_on(self) -> bool:
         return self._failures > 0
 
-    def pause(self, stop: Event) -> None:
+    def pause(self, stop: Event | Flag) -> None:
         """Wait before the next try, up to 3 s, unless told to stop."""
         longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(self._failures, 10))
         stop.wait(longest * random.uniform(0.5, 1.0))  # noqa: S311

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 import signal
 import subprocess
@@ -28,9 +30,9 @@ PROJECT = Path(__file__).parents[2]
 class ThreadWorker:
     """A worker that runs in a thread of this process."""
 
-    def __init__(self, config: Config, options: WorkerOptions) -> None:
+    def __init__(self, config: Config, options: WorkerOptions, gate: Callable[[], bool]) -> None:
         self.shutdown = Shutdown()
-        self.worker = Worker(config, options, clock_of(config.database), self.shutdown)
+        self.worker = Worker(config, options, clock_of(config.database), self.shutdown, gate)
         self.status: int | None = None
         self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run)
@@ -70,15 +72,14 @@ def start_worker(alias: str) -> Iterator[Callable[..., ThreadWorker]]:
     """Start a worker in a thread; every one still running at the end is stopped."""
     started: list[ThreadWorker] = []
 
-    def start(lease_duration: float | None = None, **options: Any) -> ThreadWorker:
-        values = {"DATABASE": alias}
-        config = conf.load(values)
-        if lease_duration is not None:
-            import dataclasses
-
-            config = dataclasses.replace(config, lease_duration=lease_duration)
+    def start(
+        settings: dict[str, Any] | None = None,
+        gate: Callable[[], bool] = lambda: True,
+        **options: Any,
+    ) -> ThreadWorker:
+        config = dataclasses.replace(conf.load({"DATABASE": alias}), **(settings or {}))
         member = f"thread-{len(started) + 1}"
-        worker = ThreadWorker(config, WorkerOptions(**{"member_name": member, **options}))
+        worker = ThreadWorker(config, WorkerOptions(**{"member_name": member, **options}), gate)
         started.append(worker)
         return worker
 
@@ -191,7 +192,12 @@ def short_grace(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def short_lease() -> dict[str, str]:
     """The environment of a worker process whose leases last 3 s."""
-    return {"SKIPPER_TEST_LEASE_DURATION": "3"}
+    return skipper_settings(LEASE_DURATION=3)
+
+
+def skipper_settings(**settings: Any) -> dict[str, str]:
+    """The environment of a worker process with these SKIPPER settings."""
+    return {"SKIPPER_TEST_SETTINGS": json.dumps(settings)}
 
 
 @pytest.fixture

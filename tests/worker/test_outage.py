@@ -19,6 +19,7 @@ from tests import servers, tasks
 from tests.proxy import Proxy
 from tests.waiting import wait_until
 from tests.worker import tasks as worker_tasks
+from tests.worker.conftest import skipper_settings
 
 pytestmark = pytest.mark.django_db(transaction=True)
 State = Task.State
@@ -111,7 +112,7 @@ def test_cut_connections_lose_and_double_nothing(
     path = tmp_path / "log"
     for number in range(60):
         enqueue(worker_tasks.slow, str(path), str(number), 0.05)
-    worker_process("--concurrency", "2", SKIPPER_TEST_LEASE_DURATION="5", **through)
+    worker_process("--concurrency", "2", **through, **skipper_settings(LEASE_DURATION=5))
 
     done = Task.objects.using(alias).filter(status=State.SUCCESSFUL)
     for mark in (5, 15, 25, 35):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +108,32 @@ def test_a_worker_whose_supervisor_was_killed_stops(
 
     worker.wait_for_log("the supervisor is gone, stopping")
     worker.wait_for_log("stopped")
+
+
+HANDLER_UNDER_FIRE = """
+import sys
+from skipper_django.worker.shutdown import Shutdown
+shutdown = Shutdown()
+shutdown.listen()
+print("ready", flush=True)
+sys.stdin.readline()
+print(shutdown.forced.is_set(), flush=True)
+"""
+
+
+def test_signals_that_interrupt_each_other_s_handler_do_not_block_the_process() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HANDLER_UNDER_FIRE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+
+    for _ in range(3000):
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+    output, _ = process.communicate("\n", timeout=20)
+
+    assert output == "True\n"
