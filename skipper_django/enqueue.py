@@ -104,8 +104,10 @@ def enqueue(config: Config, sender: type[Any], calls: Sequence[Call]) -> list[Ta
     known: dict[str, TaskResult] = {}
     for task, call in zip(tasks, calls, strict=True):
         if task.task_id not in known:
-            if task.task_id in existing:
+            if task.task_id in rows:
                 result = result_of(rows[task.task_id], call.task.backend)
+            elif task.task_id in existing:  # pruned at this very moment
+                (result,) = enqueue(config, sender, [call])
             else:
                 result = enqueued_result(call.task, task.task_id, call.args, call.kwargs, now)
                 task_enqueued.send_robust(sender=sender, task_result=result)
@@ -163,6 +165,14 @@ def in_utc(moment: datetime) -> datetime:
 def _rows_of(database: Database, tenant: str, task_ids: set[str]) -> dict[str, TaskRow]:
     if not task_ids:
         return {}
+    from .models import Task as TaskRow
     from .store.read import find
 
-    return find(database, tenant, sorted(task_ids))
+    rows = find(database, tenant, sorted(task_ids))
+    hidden = task_ids - rows.keys()
+    if hidden and database.connection.in_atomic_block:
+        # MySQL at repeatable read: the caller's snapshot is older than the row. Locks see it.
+        newest = TaskRow.objects.using(database.alias).select_for_update()
+        for row in newest.filter(tenant=tenant, task_id__in=hidden):
+            rows[row.task_id] = row
+    return rows

@@ -122,3 +122,13 @@ def saves_twice(alias: str) -> None:
 
     Group.objects.using(alias).create(name="twice")
     Group.objects.using(alias).create(name="twice")
+
+
+@task
+def fails_once() -> None:
+    raise ValueError("once")
+
+
+@task(max_attempts=3, backoff=0)
+def fails_thrice() -> None:
+    raise ValueError("again")

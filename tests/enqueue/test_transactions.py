@@ -139,6 +139,25 @@ def test_an_id_that_another_connection_has_just_added_is_found(queue: str) -> No
     assert count(queue) == 1
 
 
+def test_an_id_that_a_snapshot_hides_is_found(queue: str) -> None:
+    if connections[queue].vendor != "mysql":
+        pytest.skip("a snapshot refuses the insert, or there is none")
+    task = tasks.other.using(task_id="welcome-42")
+    repeatable = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
+    with connections[queue].cursor() as cursor:
+        cursor.execute(repeatable)
+    try:
+        with transaction.atomic(queue):
+            assert not Task.objects.using(queue).exists()
+            in_thread(lambda: task.enqueue("first"))
+            results = [task.enqueue("again"), *enqueue_many([(task, ["many"])])]
+    finally:
+        with connections[queue].cursor() as cursor:
+            cursor.execute(repeatable.replace("REPEATABLE READ", "READ COMMITTED"))
+
+    assert [result.args for result in results] == [["first"], ["first"]]
+
+
 def test_the_existing_result_comes_back_whatever_became_of_it(queue: str) -> None:
     task = tasks.other.using(task_id="welcome-42")
     task.enqueue("first")
