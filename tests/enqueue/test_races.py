@@ -14,17 +14,17 @@ from skipper_django.models import Task
 from tests.contract import tasks
 from tests.waiting import wait_until
 
+# Views that are not frozen by the transaction, nor by being asked often.
 WAITING = {
-    "mysql": "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'",
-    "postgresql": "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
-    "AND datname = current_database()",
+    "mysql": "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'",
+    "postgresql": "SELECT 'waiting', COUNT(*) FROM pg_locks WHERE NOT granted",
 }
 
 
 def is_blocked(alias: str) -> bool:
     with connections[alias].cursor() as cursor:
         cursor.execute(WAITING[connections[alias].vendor])
-        return bool(cursor.fetchone()[0])
+        return int(cursor.fetchone()[1]) > 0
 
 
 class Rival:
