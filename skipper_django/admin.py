@@ -13,14 +13,17 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from . import conf
+from .cluster_admin import MemberAdmin
 from .core.outcome import load_errors
-from .models import Task
+from .models import Member, Task
 from .results import as_project_time
 
 if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Task]
 else:
     _ModelAdmin = admin.ModelAdmin
+
+admin.site.register(Member, MemberAdmin)
 
 BIG_COLUMNS = ("args", "kwargs", "result", "errors", "worker_ids")
 

@@ -78,8 +78,8 @@ def _head() -> list[str]:
 
 def _row(member: LiveMember) -> list[str]:
     report = member.report
-    fetch = words.of_fetch_mode(report.fetch_mode)
-    if report.reason:
+    fetch = words.of_fetch_mode(report.fetch_mode, member.is_active)
+    if report.reason and member.is_active:
         fetch = f"{fetch}: {report.reason}"
     if report.row.queues:
         fetch = f"{fetch} ({', '.join(sorted(report.row.queues))})"

@@ -69,5 +69,6 @@ def of_cluster_reason(code: str) -> str:
     return str(CLUSTER_REASONS.get(code) or FETCH_REASONS.get(code, code))
 
 
-def of_fetch_mode(code: str) -> str:
-    return str(FETCH_MODES.get(code, code))
+def of_fetch_mode(code: str, is_active: bool = True) -> str:
+    """What it was before a member began to drain is of no interest."""
+    return str(FETCH_MODES.get(code, code) if is_active else _("nothing any more"))
