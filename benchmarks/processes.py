@@ -34,8 +34,11 @@ class Running:
     started: float
 
     def wait(self) -> None:
-        self.process.wait(PATIENCE_SECONDS)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(PATIENCE_SECONDS)
         said = self.log.read_text()
+        if self.process.returncode is None:
+            raise WorkerFailed(f"still runs after {PATIENCE_SECONDS:g} s: {said}")
         if self.process.returncode or said:
             raise WorkerFailed(f"exit status {self.process.returncode}: {said}")
 
