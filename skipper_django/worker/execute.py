@@ -90,17 +90,9 @@ class Executor:
             task = resolve(lease.name)
             args, kwargs = load_arguments(lease.args, lease.kwargs)
         except (UnknownTask, BadArguments) as error:
-            reason = PARKED[type(error)]
-            self._log(logging.WARNING, f"parked ({reason}): {error}", lease)
-            return Failed(reason, _errors(lease, error))
+            return self._park(lease, error)
         if (task.queue_name, task.priority) != (lease.queue_name, lease.priority):
-            task = stored_task(
-                lease.name,
-                queue_name=lease.queue_name,
-                priority=lease.priority,
-                backend=lease.backend,
-                run_after=None,
-            )
+            task = _task_as_stored(lease)
         return Attempt(lease, task, args, kwargs, leased_result(lease, task, args, kwargs))
 
     def run(self, attempt: Attempt, interruptible: Callable[[Callable[[], Any]], Any]) -> Outcome:
@@ -129,6 +121,16 @@ class Executor:
             raise TaskTimeout(f"ran on after its timeout of {attempt.timeout:g} s was raised in it")
         except TaskTimeout as error:
             return self._failed(attempt, error)
+
+    def _park(self, lease: Lease, error: SkipperError) -> Failed:
+        """Set aside what this worker cannot run; it can be sent back when the code is there."""
+        reason, errors = PARKED[type(error)], _errors(lease, error)
+        self._log(logging.WARNING, f"parked ({reason}): {error}", lease)
+        task = _task_as_stored(lease)
+        attempt = Attempt(lease, task, [], {}, leased_result(lease, task, [], {}))
+        object.__setattr__(attempt.result, "errors", task_errors(errors))
+        self._finish(attempt, TaskResultStatus.FAILED, None)
+        return Failed(reason, errors)
 
     def _call(self, attempt: Attempt) -> Any:
         if attempt.task.takes_context:
@@ -213,15 +215,19 @@ def _errors(lease: Lease, error: BaseException) -> list[dict[str, Any]]:
     return [*load_errors(lease.errors), describe_error(error, lease.attempts)]
 
 
-_senders: dict[str, type[Any]] = {}
+def _task_as_stored(lease: Lease) -> Task:
+    return stored_task(
+        lease.name,
+        queue_name=lease.queue_name,
+        priority=lease.priority,
+        backend=lease.backend,
+        run_after=None,
+    )
 
 
 def _sender(attempt: Attempt) -> type[Any]:
     """The class of the task's backend, as the framework wants it for its signals."""
-    alias = attempt.lease.backend
-    if alias not in _senders:
-        try:
-            _senders[alias] = type(task_backends[alias])
-        except Exception:  # an alias that TASKS no longer has
-            return object
-    return _senders[alias]
+    try:
+        return type(task_backends[attempt.lease.backend])
+    except Exception:  # an alias that TASKS no longer has
+        return object

@@ -130,7 +130,6 @@ def test_an_id_that_exists_is_not_announced_again(queue: str, heard: Heard) -> N
     assert heard.names == ["enqueued"]
 
 
-@pytest.mark.xfail(strict=True, reason="open: worker.execute remembers the senders of before")
 def test_the_sender_is_the_class_that_tasks_names_now(
     queue: str, heard: Heard, settings: Settings
 ) -> None:
