@@ -35,17 +35,22 @@ def queue(alias: str, settings: Settings) -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         callspec = getattr(item, "callspec", None)
+        marker = item.get_closest_marker("django_db")
         if callspec is not None and "alias" in callspec.params:
-            _narrow(item, callspec.params["alias"])
+            _narrow(item, [callspec.params["alias"]])
+        elif marker is not None and isinstance(marker.kwargs.get("databases"), list):
+            _narrow(item, marker.kwargs["databases"])
 
 
-def _narrow(item: pytest.Item, alias: str) -> None:
-    name = DATABASES[alias]
-    if name in servers_plugin.missing:
-        item.add_marker(pytest.mark.skip(reason=f"no {name}: {servers_plugin.missing[name]}"))
+def _narrow(item: pytest.Item, aliases: list[str]) -> None:
+    """Let the test use these databases; skip it, visibly, where one of them cannot be had."""
+    names = {alias: DATABASES[alias] for alias in aliases}
+    for name in names.values():
+        if name in servers_plugin.missing:
+            item.add_marker(pytest.mark.skip(reason=f"no {name}: {servers_plugin.missing[name]}"))
     marker = item.get_closest_marker("django_db")
     options = dict(marker.kwargs) if marker else {}
     # In front of the test's own marker, so that pytest-django sees this one; a database that is
     # missing has no entry in the settings to set up.
-    databases = [] if name in servers_plugin.missing else [alias]
-    item.add_marker(pytest.mark.django_db(**{**options, "databases": databases}), append=False)
+    there = [alias for alias, name in names.items() if name not in servers_plugin.missing]
+    item.add_marker(pytest.mark.django_db(**{**options, "databases": there}), append=False)

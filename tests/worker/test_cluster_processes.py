@@ -54,7 +54,7 @@ def test_a3_a5_a7_a8_three_workers_share_the_queue_through_stop_and_kill(
     wait_until(lambda: done.count() == 60, 40)
 
     owners = partition(["a", "b", "c"])
-    assert all(row.bucket in owners[row.worker_ids.strip()] for row in done)
+    assert all(row.bucket in owners[row.worker_ids.strip()] for row in done.all())
     assert Counter(worker_tasks.lines(path)) == Counter(str(n) for n in range(60))
 
     workers["a"].send(signal.SIGTERM)
