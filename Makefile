@@ -1,6 +1,6 @@
 # A machine needs Python 3.11 or newer, pip and make; everything else goes into $(VENV).
 #
-#   make demo                                          the main job of example_project, on SQLite
+#   make demo                                          the demo of example_project, on SQLite
 #   make admin                                         its tasks in the admin, on a free port
 #   make test                                          on every database that can be had
 #   make test PYTEST_ARGS='-k lease -x'

@@ -1,1 +1,1 @@
-"""A project that uses the queue: `make demo` runs its main job, `make admin` shows it."""
+"""A project that uses the queue: `make demo` fills and drains it, `make admin` shows it."""

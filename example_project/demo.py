@@ -1,4 +1,4 @@
-"""The main job, from end to end: `make demo`, or `python -m example_project.demo`.
+"""The demo, from end to end: `make demo`, or `python -m example_project.demo`.
 
 Enqueues one task for each module of the standard library, lets three workers drain the queue, and
 prints who did how much and what they found.
@@ -36,6 +36,7 @@ from skipper_django.models import Task  # noqa: E402
 WORKERS = ("worker-1", "worker-2", "worker-3")
 LOG = Path(os.environ.get("EXAMPLE_LOG", Path(__file__).resolve().parent / "workers.log"))
 LOOK_EVERY_SECONDS = 0.2
+STALLED_SECONDS = 60.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,7 +58,7 @@ def run(paths: Sequence[str]) -> int:
     started = monotonic()
     with running_workers(WORKERS, LOG) as workers:
         watch(workers, len(paths))
-        statuses = [worker.returncode for worker in workers]
+    statuses = [worker.returncode for worker in workers]
     seconds = monotonic() - started
     print_workers()
     print_findings()
@@ -93,12 +94,15 @@ def enqueue(paths: Sequence[str]) -> None:
 
 
 def watch(workers: Sequence[Process], total: int) -> None:
-    """Show how far they are until the last one has ended."""
+    """Show how far they are until the last one has ended, or nothing has for too long."""
     progress = Progress(total)
+    done, since = 0, monotonic()
     try:
         for worker in workers:
-            while not has_ended(worker):
-                progress.show(finished())
+            while not has_ended(worker) and monotonic() - since < STALLED_SECONDS:
+                if finished() > done:
+                    done, since = finished(), monotonic()
+                progress.show(done)
         progress.show(finished())
     finally:
         progress.close()

@@ -1,1 +1,1 @@
-"""An app with a job to do: count what is in the modules of the standard library."""
+"""An app with work to do: count what is in the modules of the standard library."""

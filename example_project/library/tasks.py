@@ -1,4 +1,4 @@
-"""The job: one task for each module of the standard library's own source tree."""
+"""The work: one task for each module of the standard library's own source tree."""
 
 import ast
 import sysconfig

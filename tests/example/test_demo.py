@@ -1,4 +1,4 @@
-"""The example project's main job, as a stranger starts it."""
+"""The demo of the example project, as a stranger starts it."""
 
 from __future__ import annotations
 
