@@ -2,12 +2,15 @@
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from traceback import format_exception
+from types import TracebackType
 from typing import Any
 
 from .errors import TaskTimeout
 from .reasons import FailReason
 
+PACKAGE = f"{Path(__file__).parents[1]}/"
 MAX_MESSAGE_CHARACTERS = 1_000
 MAX_TRACEBACK_CHARACTERS = 20_000
 
@@ -76,9 +79,20 @@ def _message_of(error: BaseException) -> str:
 
 def _traceback_of(error: BaseException) -> str:
     try:
-        return "".join(format_exception(error))
+        return "".join(format_exception(type(error), error, _from_user_code(error.__traceback__)))
     except Exception:
         return f"<traceback of {type(error).__name__} that cannot be made>"
+
+
+def _from_user_code(traceback: TracebackType | None) -> TracebackType | None:
+    """Without the frames of this package that stand before the task's own."""
+    while (
+        traceback is not None
+        and traceback.tb_next is not None
+        and traceback.tb_frame.f_code.co_filename.startswith(PACKAGE)
+    ):
+        traceback = traceback.tb_next
+    return traceback
 
 
 def load_errors(text: str | None) -> list[dict[str, Any]]:
