@@ -60,7 +60,8 @@ def test_what_an_attempt_raised_is_kept_with_class_message_and_traceback(
     assert error["message"] == "broken"
     first, second, *_ = error["traceback"].splitlines()
     assert first == "Traceback (most recent call last):"
-    assert "tasks.py" in second and second.endswith("in fail"), "the task's own frames only"
+    assert "tasks.py" in second, "the task's own frames only"
+    assert second.endswith("in fail")
 
 
 def test_three_attempts_are_three_calls_with_the_backoff_between(
