@@ -1,6 +1,6 @@
 """The app: registers checks, loads the task modules of all apps, makes no query."""
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.utils.module_loading import autodiscover_modules
 from django.utils.translation import gettext_lazy as _
 
@@ -14,3 +14,7 @@ class SkipperConfig(AppConfig):
         from . import checks, database_checks  # noqa: F401  (they register themselves)
 
         autodiscover_modules("tasks")
+        if apps.is_installed("django_prometheus"):
+            from . import metrics
+
+            metrics.register()

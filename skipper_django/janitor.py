@@ -35,6 +35,7 @@ class Janitor:
                 due = self._clock.now() - timedelta(seconds=late)
                 count = upkeep.promote(self._database, share.lanes, share.buckets, due)
                 total += count
+        self._database.telemetry.promoted(total)
         return total
 
     def reclaim(self, shares: Iterable[Share], dead: Sequence[int] = (), late: float = 0.0) -> int:
@@ -47,6 +48,7 @@ class Janitor:
         for share in shares:
             lost = upkeep.expired(self._database, share.lanes, share.buckets, now, dead)
             total += upkeep.reclaim(self._database, lost, now, dead) if lost else 0
+        self._database.telemetry.reclaimed(total)
         if total:
             logger.warning("reclaimed %d tasks whose worker or lease was lost", total)
         return total
@@ -65,6 +67,7 @@ class Janitor:
             if next_place is None:
                 break
             place = next_place
+        self._database.telemetry.pruned(total)
         if total:
             logger.info("pruned %d finished tasks", total)
         return total

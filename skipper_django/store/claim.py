@@ -19,7 +19,7 @@ from .dialects.base import Part
 # What a worker needs to know of a task to run it.
 PAYLOAD = (
     "id", "task_id", "name", "queue_name", "backend", "priority", "args", "kwargs", "attempts",
-    "lost_leases", "worker_ids", "errors", "enqueued_at", "started_at",
+    "lost_leases", "worker_ids", "errors", "run_after", "enqueued_at", "started_at",
 )  # fmt: skip
 
 MAX_LANES = 500  # in one statement: MySQL and MariaDB end a recursion after 1,000 steps
@@ -41,12 +41,15 @@ class Lease:
     lost_leases: int
     worker_ids: str  # one a line, this one the last
     errors: str | None
+    run_after: datetime  # due since
     enqueued_at: datetime
     started_at: datetime
     token: int
     last_attempted_at: datetime
     # Monotonic: past it a worker that was stopped must not start the task any more.
     trusted_until: float = float("inf")
+    begun: float = 0.0  # monotonic; 0: it has not started
+    seconds: float = 0.0  # how long it ran
 
     @property
     def policy_attempt(self) -> int:
@@ -178,9 +181,9 @@ def take(
 
 
 def _lease(database: Database, row: tuple[Any, ...], token: int, now: datetime) -> Lease:
-    *values, enqueued_at, started_at = row
+    *values, run_after, enqueued_at, started_at = row
     from_db = database.dialect.from_db
-    values += [from_db(enqueued_at), from_db(started_at), token, now]
+    values += [from_db(run_after), from_db(enqueued_at), from_db(started_at), token, now]
     return Lease(*values)
 
 

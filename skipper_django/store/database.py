@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from django.db import DatabaseError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from ..core.telemetry import SILENT, Telemetry
 from ..models import Task
 from .dialects import Dialect, dialect_of
 
@@ -18,10 +19,14 @@ CONTENTION_TRIES = 8
 
 
 class Database:
-    """The alias that holds the queue. Each thread that uses it has a connection of its own."""
+    """The alias that holds the queue. Each thread that uses it has a connection of its own.
 
-    def __init__(self, alias: str) -> None:
+    Its telemetry is that of the worker, or whoever, for whom the statements are.
+    """
+
+    def __init__(self, alias: str, telemetry: Telemetry = SILENT) -> None:
         self.alias = alias
+        self.telemetry = telemetry
         self.dialect: Dialect = dialect_of(self.connection)
         self.tasks = self.connection.ops.quote_name(Task._meta.db_table)
 
@@ -59,6 +64,7 @@ class Database:
                 last = attempt == CONTENTION_TRIES or self.connection.in_atomic_block
                 if last or not self.dialect.is_contention(error):
                     raise
+                self.telemetry.contended(self.dialect.name)
                 Event().wait(random.uniform(0.001, 0.01) * attempt)  # noqa: S311
         raise AssertionError("unreachable")
 

@@ -7,7 +7,7 @@ same ranges from the same list; a view that is out of date costs a lost race, ne
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +20,7 @@ from ..core.reasons import FetchMode, FetchReason
 from ..core.tokens import new_incarnation
 from ..store import members
 from ..store.database import Database
+from .fetch import Counters, Fetch
 from .outage import Outage
 from .process import is_certainly_dead
 from .registration import Applicant, Registration
@@ -27,36 +28,6 @@ from .registration import Applicant, Registration
 logger = logging.getLogger("skipper_django.cluster")
 
 PRUNE_EVERY_SECONDS = 60.0
-
-
-@dataclass(slots=True)
-class Counters:
-    """What this member has done so far; written by the loop, told with each heartbeat."""
-
-    claimed: int = 0
-    stolen: int = 0
-    lost_races: int = 0
-    partitioned_fetches: int = 0
-    whole_queue_fetches: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Fetch:
-    """What the next fetch may look at, and why, if that is the whole queue."""
-
-    shares: tuple[Share, ...]
-    reason: FetchReason | None
-
-    @property
-    def mode(self) -> FetchMode:
-        return FetchMode.PARTITIONED if self.reason is None else FetchMode.WHOLE_QUEUE
-
-    @property
-    def main_range(self) -> BucketRange:
-        """The range of most of the queues; empty while the whole queue is fetched."""
-        if self.reason is not None or not self.shares:
-            return BucketRange(0, 0)
-        return max(self.shares, key=lambda share: len(share.lanes)).buckets
 
 
 class Cluster:
@@ -99,9 +70,11 @@ class Cluster:
     def join(self) -> None:
         """Register by a first heartbeat; raises MemberNameTaken for a chosen name in use."""
         if not self._registers:
+            self._tell_start()
             return
         started = monotonic()
         self._register()
+        self._database.telemetry.beaten(monotonic() - started)
         self._look(started)
         self._thread.start()
 
@@ -144,6 +117,7 @@ class Cluster:
             self.counters.partitioned_fetches += 1
         else:
             self.counters.whole_queue_fetches += 1
+        self._database.telemetry.fetched(fetch.mode, fetch.reason, fetch.main_range)
         return fetch
 
     def _decide(self, queues: Mapping[int, str]) -> Fetch:
@@ -176,7 +150,8 @@ class Cluster:
             lanes.setdefault(buckets, []).append(lane)
             first_reason = first_reason or reason
         if not queues:
-            first_reason = view.share_of(self.member_id, "")[1]
+            nominal, reason = view.share_of(self.member_id, "")
+            return Fetch((), reason, nominal)
         return Fetch(
             tuple(Share(tuple(group), buckets) for buckets, group in lanes.items()), first_reason
         )
@@ -211,16 +186,24 @@ class Cluster:
             self._report(),
             self._clock.now(),
         )
+        self._database.telemetry.beaten(monotonic() - started)
         if not alive:
             self._rejoin()
         self._look(started)
 
     def _look(self, started: float) -> None:
         now = self._clock.now()
+        before = monotonic()
         rows = members.all_of(self._database, self._config.tenant)
+        seconds = monotonic() - before
         checked = [self._checked(row) for row in rows]
         self.view = View.of(checked, now, self._config.cluster_liveness_window)
         self._beaten_at = started
+        has_range = any(
+            row.incarnation == self.incarnation and row.state is MemberState.ACTIVE
+            for row in self.view.live
+        )
+        self._database.telemetry.viewed(len(self.view.live), has_range, seconds)
         first = self.view.live[0].member_id if self.view.live else ""
         if first == self.member_id and started - self._pruned_at > PRUNE_EVERY_SECONDS:
             self._pruned_at = started
@@ -279,6 +262,10 @@ class Cluster:
         self.member_id = registration.register()
         if registration.taken_over is not None:
             self.taken_over = registration.taken_over
+        self._tell_start()
+
+    def _tell_start(self) -> None:
+        self._database.telemetry.started(self.member_id, self._applicant.concurrency)
 
     def _rejoin(self) -> None:
         logger.warning(

@@ -4,6 +4,7 @@ import logging
 import threading
 
 from ..core.clock import Clock, monotonic
+from ..core.telemetry import Telemetry
 from ..signals import lease_lost
 from ..store.claim import Lease
 from ..store.database import Database
@@ -47,8 +48,10 @@ class LeaseKeeper:
     def renew_once(self) -> None:
         held = self._custody.snapshot()
         trusted_until = monotonic() + self._lease_duration
-        for lease in renew(self._database, held, self._clock.now(), self._lease_duration):
-            report_lost(self._custody, lease, self._member_id)
+        lost = renew(self._database, held, self._clock.now(), self._lease_duration)
+        self._database.telemetry.renewed(len(held) - len(lost))
+        for lease in lost:
+            report_lost(self._custody, lease, self._member_id, self._database.telemetry)
         for lease in held:
             lease.trusted_until = trusted_until
 
@@ -64,9 +67,10 @@ class LeaseKeeper:
             self._database.close()
 
 
-def report_lost(custody: Custody, lease: Lease, member_id: str) -> None:
+def report_lost(custody: Custody, lease: Lease, member_id: str, telemetry: Telemetry) -> None:
     """Somebody else may have the task by now: let go of it and discard what it leads to."""
     if custody.remove(lease):
+        telemetry.lease_lost(lease)
         logger.warning(
             "%s %s lost its lease; its outcome will be discarded",
             lease.name,

@@ -10,6 +10,7 @@ from threading import Event
 from ..core.buckets import ALL_BUCKETS, Share
 from ..core.clock import Clock, monotonic
 from ..core.config import Config
+from ..core.telemetry import SILENT, Telemetry
 from ..janitor import Janitor
 from ..store.claim import Claimant, Lease, choose, take
 from ..store.database import Database
@@ -58,13 +59,14 @@ class Worker:
         clock: Clock,
         shutdown: Shutdown,
         gate: Callable[[], bool] = lambda: True,
+        telemetry: Telemetry = SILENT,
     ) -> None:
         self._config = config
         self._options = options
         self._clock = clock
         self._shutdown = shutdown
         shutdown.wake = self.wake
-        self._database = Database(config.database)
+        self._database = Database(config.database, telemetry)
         self._finished: SimpleQueue[Finished | None] = SimpleQueue()
         self._stuck: list[Finished] = []
         self._turn = 0
@@ -125,6 +127,7 @@ class Worker:
 
     def round(self) -> None:
         """Collect what has finished, store it, claim what can start, hand it to the slots."""
+        self._database.telemetry.held(len(self._custody))
         self._collect(self._pace.wait_seconds(busy=len(self._custody) > 0))
         with self._outage.survived():
             self._settler.settle()
@@ -215,10 +218,12 @@ class Worker:
     def _claim_share(self, share: Share, limit: int) -> int:
         before = monotonic()
         claimant = self._claimant(share)
-        heads = choose(self._database, claimant, limit)
-        if not heads:
-            return 0
-        leases = take(self._database, claimant, heads, self._clock.now())
+        with self._database.telemetry.claiming():
+            heads = choose(self._database, claimant, limit)
+            if not heads:
+                return 0
+            leases = take(self._database, claimant, heads, self._clock.now())
+        self._database.telemetry.claimed(leases, chosen=len(heads))
         self.cluster.counters.lost_races += len(heads) - len(leases)
         return self._submit(leases, before)
 
@@ -261,6 +266,7 @@ class Worker:
         while len(self._custody) > len(self._stuck) or self._settler.pending:
             with self._outage.survived():
                 self._settler.settle()
+            self._database.telemetry.held(len(self._custody))
             if monotonic() >= deadline or self._shutdown.forced.is_set():
                 break
             self._take_finished(min(0.1, max(0.001, deadline - monotonic())))

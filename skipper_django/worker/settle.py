@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from django.db import DatabaseError
 
-from ..core.clock import Clock
+from ..core.clock import Clock, monotonic
 from ..core.outcome import Failed, Outcome, Released, describe_error
 from ..core.reasons import FailReason
 from ..store.claim import Lease
@@ -38,6 +38,7 @@ class Settler:
         return len(self._unsettled)
 
     def add(self, finished: Finished) -> None:
+        finished.lease.seconds = finished.seconds
         self._unsettled.append((finished.lease, finished.outcome))
 
     def hand_back(self, leases: Iterable[Lease], but: Sequence[Finished] = ()) -> None:
@@ -57,15 +58,18 @@ class Settler:
     def _store(self, settlements: list[tuple[Lease, Outcome]]) -> None:
         if not settlements:
             return
+        before = monotonic()
         try:
-            lost = settle(self._database, settlements, self._clock.now())
+            now = self._clock.now()
+            lost = settle(self._database, settlements, now)
         except DatabaseError as error:
             if self._database.is_transient(error):
                 raise
             self._store_singly(settlements, error)
             return
+        self._database.telemetry.settled(settlements, lost, monotonic() - before, now)
         for lease, _ in lost:
-            report_lost(self._custody, lease, self._member.member_id)
+            report_lost(self._custody, lease, self._member.member_id, self._database.telemetry)
         for lease, _ in settlements:
             self._custody.remove(lease)
 

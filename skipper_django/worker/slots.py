@@ -99,6 +99,7 @@ class Slots:
             if started >= attempt.lease.trusted_until:
                 self._report(Finished(attempt.lease, Released(), 0.0))
                 continue
+            attempt.lease.begun = started
             connections.before_task()
             outcome = self._executor.run(attempt, self._interruptible(attempt, started))
             connections.after_task()
@@ -213,6 +214,7 @@ class EventLoop:
         if started >= attempt.lease.trusted_until:
             self._report(Finished(attempt.lease, Released(), 0.0))
             return
+        attempt.lease.begun = started
         await self._care_for_connections()
         outcome = await self._executor.run_async(attempt, self._limited(attempt, started))
         self._report(Finished(attempt.lease, outcome, monotonic() - started))

@@ -45,7 +45,9 @@ class Thief:
             cutoff = now - timedelta(seconds=self._after)
             heads = choose_overdue(self._database, own, limit, cutoff)
             if heads:
-                return take(self._database, own, heads, now)
+                leases = take(self._database, own, heads, now)
+                self._database.telemetry.claimed(leases, chosen=len(heads), stolen=True)
+                return leases
         return []
 
     def _tidy(self, foreign: list[Share]) -> None:

@@ -7,8 +7,9 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from django.db import connections
 
@@ -26,11 +27,21 @@ STEADY_SECONDS = 60.0
 KILL_AFTER_SECONDS = 10.0
 
 
-class Child:
-    """One place for a worker process, and who fills it."""
+class Companion(Protocol):
+    """What runs in a process of its own beside the workers, as long as one of them is wanted."""
 
-    def __init__(self, index: int) -> None:
+    def run(self) -> int: ...
+
+    def child_ended(self, index: int, cause: str | None) -> None:
+        """Told here, in the supervisor: a worker process ended; `cause`: why it died, if so."""
+
+
+class Child:
+    """One place for a process, and who fills it."""
+
+    def __init__(self, index: int, run: Callable[[], int]) -> None:
         self.index = index
+        self.run = run
         self.pid: int | None = None
         self.started_at = 0.0
         self.start_at = 0.0
@@ -42,10 +53,15 @@ class Supervisor:
     """Runs `run_child(index)` in child processes; no thread and no open connection of its own."""
 
     def __init__(
-        self, processes: int, run_child: Callable[[int], int], shutdown_timeout: float
+        self,
+        processes: int,
+        run_child: Callable[[int], int],
+        shutdown_timeout: float,
+        companion: Companion | None = None,
     ) -> None:
-        self._children = [Child(index) for index in range(processes)]
-        self._run_child = run_child
+        self._children = [Child(index, partial(run_child, index)) for index in range(processes)]
+        self._companion = companion
+        self._beside = [Child(-1, companion.run)] if companion else []
         self._shutdown_timeout = shutdown_timeout
         self._requests = 0
         self._status = EXIT_DONE
@@ -59,6 +75,7 @@ class Supervisor:
         try:
             return self._watch()
         finally:
+            self._end_companion()
             signal.set_wakeup_fd(-1)
             self._reader.close()
             self._writer.close()
@@ -93,7 +110,7 @@ class Supervisor:
         signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
 
     def _start_due(self) -> None:
-        for child in self._children:
+        for child in self._beside + self._children:
             if child.pid is None and self._is_wanted(child) and monotonic() >= child.start_at:
                 self._fork(child)
 
@@ -123,7 +140,7 @@ class Supervisor:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._reader.close()
             self._writer.close()
-            status = self._run_child(child.index)
+            status = child.run()
         except BaseException:
             logger.critical("worker process crashed", exc_info=True)
         finally:
@@ -134,7 +151,7 @@ class Supervisor:
     def _wait(self) -> None:
         moments = [
             child.start_at
-            for child in self._children
+            for child in self._beside + self._children
             if child.pid is None and self._is_wanted(child)
         ]
         pause = max(0.0, min([*moments, self._kill_at]) - monotonic())
@@ -143,7 +160,7 @@ class Supervisor:
             self._reader.recv(4096)
 
     def _reap(self) -> None:
-        for child in self._children:
+        for child in self._beside + self._children:
             if child.pid is not None:
                 pid, status = os.waitpid(child.pid, os.WNOHANG)
                 if pid:
@@ -151,9 +168,13 @@ class Supervisor:
                     self._ended(child, pid, os.waitstatus_to_exitcode(status))
 
     def _ended(self, child: Child, pid: int, status: int) -> None:
+        is_worker = child not in self._beside
+        if is_worker and self._companion:
+            self._companion.child_ended(child.index, self._cause(status))
         if status in (EXIT_DONE, EXIT_REFUSED) or self._requests:
             child.done = True
-            self._status = max(self._status, abs(status) if status != EXIT_RECYCLE else 0)
+            if is_worker:
+                self._status = max(self._status, abs(status) if status != EXIT_RECYCLE else 0)
             return
         if status == EXIT_RECYCLE:
             logger.warning("worker process %d is replaced: a task in it was stuck", pid)
@@ -164,7 +185,16 @@ class Supervisor:
         pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(child.crashes - 1, 10))
         child.start_at = monotonic() + pause
         cause = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-        logger.error("worker process %d died (%s); a new one starts in %g s", pid, cause, pause)
+        what = "metrics" if child in self._beside else "worker"
+        logger.error("%s process %d died (%s); a new one starts in %g s", what, pid, cause, pause)
+
+    def _cause(self, status: int) -> str | None:
+        """Why a worker died, in a word of a closed list; None if it ended as it should."""
+        if status < 0:
+            return "killed"
+        if status == EXIT_RECYCLE:
+            return "stuck"
+        return None if status in (EXIT_DONE, EXIT_REFUSED) or self._requests else "crashed"
 
     def _forward(self) -> None:
         # A child that holds the interpreter in C code hears no signal but this one.
@@ -172,6 +202,13 @@ class Supervisor:
             self._kill_at, monotonic() + self._shutdown_timeout + KILL_AFTER_SECONDS
         )
         self._send(signal.SIGTERM)
+
+    def _end_companion(self) -> None:
+        for child in self._beside:
+            if child.pid is not None:
+                os.kill(child.pid, signal.SIGKILL)
+                os.waitpid(child.pid, 0)
+                child.pid = None
 
     def _send(self, number: signal.Signals) -> None:
         for child in self._children:

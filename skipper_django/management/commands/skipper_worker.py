@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -18,12 +18,16 @@ from ... import conf
 from ...backend import MAX_QUEUE_NAME_LENGTH
 from ...core.config import Config
 from ...core.errors import MemberNameTaken
+from ...core.telemetry import SILENT, Telemetry
 from ...store.clock import clock_of
 from ...store.database import Database
 from ...store.read import is_installed
 from ...worker.loop import EXIT_REFUSED, Worker, WorkerOptions
 from ...worker.shutdown import Shutdown
 from ...worker.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from ...metrics.exporter import Exporter
 
 logger = logging.getLogger("skipper_django.worker")
 
@@ -80,6 +84,10 @@ class Command(BaseCommand):
             metavar="SECONDS",
             help="how long running tasks may take to finish after SIGTERM (default: 30)",
         )
+        add("--metrics-port", type=_port, metavar="PORT",
+            help="serve Prometheus metrics of all processes here; 0: any free port")  # fmt: skip
+        add("--metrics-address", default="127.0.0.1", metavar="ADDRESS",
+            help="the address that --metrics-port is bound to (default: 127.0.0.1)")  # fmt: skip
         add("--reload", action="store_true",
             help="start again when code changes; one process, for development")  # fmt: skip
 
@@ -92,12 +100,16 @@ class Command(BaseCommand):
                 "DEBUG is on: queries are logged in memory and forgotten after each task"
             )
         if options["reload"]:
+            if options["metrics_port"] is not None:
+                raise CommandError("--metrics-port cannot be combined with --reload")
             run_with_reloader(_run_reloadable, config, options)
             return
+        exporter = _exporter(options)
         supervisor = Supervisor(
             options["processes"],
-            lambda index: _run_child(config, options, index),
+            lambda index: _run_child(config, options, index, exporter),
             options["shutdown_timeout"],
+            exporter,
         )
         status = supervisor.run()
         if status:
@@ -130,13 +142,37 @@ class Command(BaseCommand):
             )
 
 
-def _run_child(config: Config, options: dict[str, Any], index: int) -> int:
+def _exporter(options: dict[str, Any]) -> "Exporter | None":
+    port, address = options["metrics_port"], options["metrics_address"]
+    if port is None:
+        return None
+    try:
+        from ...metrics.exporter import Exporter
+    except ImportError as error:
+        raise CommandError(
+            f"--metrics-port needs the extra: pip install 'skipper-django[prometheus]' ({error})"
+        ) from error
+    try:
+        exporter = Exporter(address, port, options["processes"])
+    except OSError as error:
+        raise CommandError(
+            f"--metrics-port {port} cannot be served on {address}: {error.strerror}; choose "
+            "another port (0: any free one) or another --metrics-address"
+        ) from error
+    logger.info("metrics of this command: %s", exporter.url)
+    return exporter
+
+
+def _run_child(
+    config: Config, options: dict[str, Any], index: int, exporter: "Exporter | None"
+) -> int:
     """One worker process, under its supervisor."""
     shutdown = Shutdown()
     shutdown.listen()
     worker_options = _worker_options(config, options, index, os.getppid())
+    telemetry = exporter.telemetry(index, config.tenant) if exporter else SILENT
     try:
-        return _worker(config, worker_options, shutdown).run()
+        return _worker(config, worker_options, shutdown, telemetry).run()
     except MemberNameTaken as error:
         logger.error("%s", error)
         return EXIT_REFUSED
@@ -159,8 +195,14 @@ def _run_reloadable(config: Config, options: dict[str, Any]) -> None:
         stopped.set()
 
 
-def _worker(config: Config, options: WorkerOptions, shutdown: Shutdown) -> Worker:
-    return Worker(config, options, clock_of(config.database), shutdown, conf.gate_of(config))
+def _worker(
+    config: Config,
+    options: WorkerOptions,
+    shutdown: Shutdown,
+    telemetry: Telemetry = SILENT,
+) -> Worker:
+    clock, gate = clock_of(config.database), conf.gate_of(config)
+    return Worker(config, options, clock, shutdown, gate, telemetry)
 
 
 def _worker_options(
@@ -195,6 +237,12 @@ def _set_up_logging(verbosity: int) -> None:
 def _count(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 10_000:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 10000")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port from 0 to 65535")
     return int(text)
 
 
