@@ -50,7 +50,11 @@ class Child:
 
 
 class Supervisor:
-    """Runs `run_child(index)` in child processes; no thread and no open connection of its own."""
+    """Runs `run_child(index)` in child processes; no thread and no open connection of its own.
+
+    With `max_crashes` a place whose processes die so often in a row stays empty, and the exit
+    status says so: a worker that is to drain the queue and end must not be replaced for ever.
+    """
 
     def __init__(
         self,
@@ -58,7 +62,9 @@ class Supervisor:
         run_child: Callable[[int], int],
         shutdown_timeout: float,
         companion: Companion | None = None,
+        max_crashes: int | None = None,
     ) -> None:
+        self._max_crashes = max_crashes
         self._children = [Child(index, partial(run_child, index)) for index in range(processes)]
         self._companion = companion
         self._beside = [Child(-1, companion.run)] if companion else []
@@ -182,10 +188,15 @@ class Supervisor:
             return
         lived = monotonic() - child.started_at
         child.crashes = 1 if lived > STEADY_SECONDS else child.crashes + 1
-        pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(child.crashes - 1, 10))
-        child.start_at = monotonic() + pause
         cause = signal.Signals(-status).name if status < 0 else f"exit status {status}"
         what = "metrics" if child in self._beside else "worker"
+        if self._max_crashes is not None and child.crashes >= self._max_crashes:
+            child.done = True
+            self._status = max(self._status, EXIT_FORCED)
+            logger.error("%s process %d died (%s) and is not replaced again", what, pid, cause)
+            return
+        pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(child.crashes - 1, 10))
+        child.start_at = monotonic() + pause
         logger.error("%s process %d died (%s); a new one starts in %g s", what, pid, cause, pause)
 
     def _cause(self, status: int) -> str | None:

@@ -102,3 +102,17 @@ def test_a_frozen_worker_s_late_result_is_refused(
 
     assert fresh(row).finished_at == finished.finished_at
     assert (fresh(row).attempts, fresh(row).lost_leases) == (2, 1)
+
+
+@pytest.mark.timeout(180)
+def test_a_drain_whose_processes_keep_dying_ends_and_says_so(
+    enqueue: Any, worker_process: Any, fresh: Any
+) -> None:
+    rows = [enqueue(worker_tasks.exit_process) for _ in range(6)]
+
+    worker = worker_process("--drain", "--concurrency", "1")
+
+    assert worker.wait(60) == 1
+    assert worker.log.count("a new one starts in") == 4
+    assert "and is not replaced again" in worker.log
+    assert all(fresh(row).status != State.SUCCESSFUL for row in rows)

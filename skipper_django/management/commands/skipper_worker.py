@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("skipper_django.worker")
 
+MAX_CRASHES_WHEN_DRAINING = 5
+
 LEVELS = {0: logging.WARNING, 1: logging.INFO, 2: logging.DEBUG, 3: logging.DEBUG}
 
 
@@ -110,6 +112,7 @@ class Command(BaseCommand):
             lambda index: _run_child(config, options, index, exporter),
             options["shutdown_timeout"],
             exporter,
+            MAX_CRASHES_WHEN_DRAINING if options["drain"] else None,
         )
         status = supervisor.run()
         if status:
