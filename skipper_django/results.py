@@ -47,9 +47,18 @@ def enqueued_result(
     )
 
 
+class LeasedResult(TaskResult):
+    """Its arguments have just been read from JSON: no need to normalise them again."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        pass
+
+
 def leased_result(lease: Lease, task: Task, args: Any, kwargs: dict[str, Any]) -> TaskResult:
     """The result of a task that this worker is about to run."""
-    return TaskResult(
+    return LeasedResult(
         task=task,
         id=lease.task_id,
         status=TaskResultStatus.RUNNING,
@@ -60,7 +69,7 @@ def leased_result(lease: Lease, task: Task, args: Any, kwargs: dict[str, Any]) -
         args=args,
         kwargs=kwargs,
         backend=lease.backend,
-        errors=task_errors(load_errors(lease.errors)),
+        errors=task_errors(load_errors(lease.errors)) if lease.errors else [],
         worker_ids=lease.worker_ids.splitlines(),
     )
 

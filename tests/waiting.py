@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 T = TypeVar("T")
 
 
-def wait_until(fact: Callable[[], T], seconds: float = 20.0, what: str = "") -> T:
+def wait_until(
+    fact: Callable[[], T | Literal[False] | None], seconds: float = 20.0, what: str = ""
+) -> T:
     """The first true answer of `fact`; AssertionError with `what` if none comes in time."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()

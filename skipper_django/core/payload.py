@@ -63,7 +63,8 @@ def dump_result(value: Any, max_bytes: int) -> str | None:
 def load_arguments(args_json: str, kwargs_json: str) -> tuple[list[Any], dict[str, Any]]:
     """The stored arguments; raises BadArguments where they are no list and no object."""
     try:
-        args, kwargs = json.loads(args_json), json.loads(kwargs_json)
+        args = json.loads(args_json)
+        kwargs = {} if kwargs_json == "{}" else json.loads(kwargs_json)
     except (TypeError, ValueError, RecursionError) as error:
         raise BadArguments(f"stored arguments are not JSON: {error}") from error
     if not isinstance(args, list) or not isinstance(kwargs, dict):

@@ -22,11 +22,15 @@ class ThreadConnections:
     """The connections of the thread that made this object."""
 
     def __init__(self) -> None:
-        self._used_at = monotonic()
+        self._used_at = self._checked_at = monotonic()
 
     def before_task(self) -> None:
         """Drop what is too old or no longer answers, so that the task starts on a good one."""
-        rested = monotonic() - self._used_at > CHECK_AFTER_SECONDS
+        now = monotonic()
+        if now - self._checked_at <= CHECK_AFTER_SECONDS:
+            return
+        rested = now - self._used_at > CHECK_AFTER_SECONDS
+        self._checked_at = now
         for connection in _opened():
             if _is_too_old(connection) or (rested and not connection.is_usable()):
                 _close(connection)

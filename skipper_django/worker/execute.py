@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from inspect import iscoroutinefunction
 from typing import Any, Protocol
 
@@ -50,6 +51,9 @@ PARKED: dict[type[SkipperError], FailReason] = {
 }
 
 
+_is_async = lru_cache(1024)(iscoroutinefunction)
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """A lease with everything that its task needs to be called."""
@@ -62,7 +66,7 @@ class Attempt:
 
     @property
     def is_async(self) -> bool:
-        return iscoroutinefunction(self.task.func)
+        return _is_async(self.task.func)
 
     @property
     def timeout(self) -> float | None:
