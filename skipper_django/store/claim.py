@@ -22,8 +22,6 @@ PAYLOAD = (
     "lost_leases", "worker_ids", "errors", "run_after", "enqueued_at", "started_at",
 )  # fmt: skip
 
-MAX_LANES = 500  # in one statement: MySQL and MariaDB end a recursion after 1,000 steps
-
 
 @dataclass(slots=True)
 class Lease:
@@ -206,11 +204,19 @@ def _occupied_parts(database: Database, claimant: Claimant) -> list[Part]:
         )
     ]
     by_slot = {slot.slot: slot for slot in slots}
-    parts = []
-    for lane, slot, *_ in occupied:
-        for part in slots if slot is None else (by_slot[slot],):
-            parts.append(Part(lane, part.slot, part.start, part.stop, part.is_whole))
-    return parts
+    chosen = {
+        (lane, part)
+        for lane, slot, *_ in occupied
+        for part in (slots if slot is None else (by_slot[slot],))
+    }
+    for lane, count in Counter(lane for lane, *_ in occupied).items():
+        if count == database.dialect.occupied_rows:
+            # The answer was cut off: nothing is known of the slots behind its last one.
+            last = max(slot for found, slot, *_ in occupied if found == lane)
+            chosen |= {(lane, part) for part in slots if part.slot > last}
+    return [
+        Part(lane, part.slot, part.start, part.stop, part.is_whole) for lane, part in sorted(chosen)
+    ]
 
 
 def _heads(database: Database, parts: Sequence[Part], per_part: int, limit: int) -> list[Head]:
@@ -237,19 +243,13 @@ def lanes_in_use(database: Database, tenant: str) -> dict[int, str]:
     Skips from lane to lane within the hot index: one seek a lane, not a scan.
     """
     lanes: dict[int, str] = {}
-    after = -1
-    while True:
-        rows = database.rows(
-            "WITH RECURSIVE lanes(lane, place) AS ("  # noqa: S608
-            f"SELECT MIN(lane), 1 FROM {database.tasks} WHERE lane > {after} UNION ALL "
-            f"SELECT (SELECT MIN(t.lane) FROM {database.tasks} t WHERE t.lane > lanes.lane), "
-            f"place + 1 FROM lanes WHERE lanes.lane IS NOT NULL AND place < {MAX_LANES}) "
-            f"SELECT lane, "
-            f"(SELECT t.queue_name FROM {database.tasks} t WHERE t.lane = lanes.lane LIMIT 1), "
-            f"(SELECT t.tenant FROM {database.tasks} t WHERE t.lane = lanes.lane LIMIT 1) "
-            "FROM lanes WHERE lane IS NOT NULL"
-        )
-        lanes.update((lane, queue_name) for lane, queue_name, owner in rows if owner == tenant)
-        if len(rows) < MAX_LANES:
-            return lanes
-        after = max(lane for lane, *_ in rows)
+    last = -1
+    # One statement a lane: in a recursion the servers read the whole table for each step.
+    while found := database.rows(
+        f"SELECT lane, queue_name, tenant FROM {database.tasks} WHERE lane > {last} "  # noqa: S608
+        "ORDER BY lane, status, slot, ord, run_after, id LIMIT 1"
+    ):
+        ((last, queue_name, owner),) = found
+        if owner == tenant:
+            lanes[last] = queue_name
+    return lanes

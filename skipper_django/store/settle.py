@@ -35,13 +35,18 @@ def fence(leases: Sequence[Lease]) -> str:
     A token of the batch is not enough: a row lost and claimed again by the same member may hold
     the token of another lease of the batch.
     """
+    by_token: dict[int, list[int]] = {}
+    for lease in leases:
+        by_token.setdefault(lease.token, []).append(lease.id)
+    held = " ".join(
+        f"WHEN {token} THEN id IN ({', '.join(map(str, sorted(ids)))})"
+        for token, ids in by_token.items()
+    )
+    # The list of all ids stands by itself, so that every optimizer goes by primary key.
     ids = ", ".join(str(lease.id) for lease in sorted(leases, key=lambda lease: lease.id))
-    tokens = {lease.token for lease in leases}
-    token = str(tokens.pop())
-    if tokens:
-        whens = " ".join(f"WHEN {lease.id} THEN {lease.token}" for lease in leases)
-        token = f"CASE id {whens} END"
-    return f"id IN ({ids}) AND lease_token = {token}"
+    if len(by_token) == 1:
+        return f"id IN ({ids}) AND lease_token = {leases[0].token}"
+    return f"id IN ({ids}) AND CASE lease_token {held} END"
 
 
 def _batches(settlements: Sequence[Settlement]) -> Iterator[list[Settlement]]:

@@ -299,7 +299,7 @@ def test_a_statement_that_ran_into_the_servers_time_limit_is_transient(
 
 
 def test_a_server_that_cannot_be_reached_is_an_outage(database: Database) -> None:
-    settings = (
+    settings: dict[str, Any] = (
         {"NAME": "/nonexistent/directory/db.sqlite3"}
         if database.connection.vendor == "sqlite"
         else {"PORT": "1", "HOST": "127.0.0.1"}

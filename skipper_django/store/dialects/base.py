@@ -30,6 +30,7 @@ class Dialect:
     ignore_duplicates = " ON CONFLICT DO NOTHING"
     lock_row = ""  # follows a SELECT by key that must see what others have just committed
     updates_return_rows = True
+    occupied_rows: int | None = None  # rows of `occupied` a lane beyond which it tells no more
     max_parts = 400  # parts of one UNION
     max_parameters = 30_000
 
@@ -69,12 +70,13 @@ class Dialect:
         """Rows (lane, slot) that may hold ready tasks; slot is NULL for "some slot of the lane".
 
         At most one seek a lane. The ORDER BY names the whole index: without it PostgreSQL may
-        walk through the finished rows instead.
+        walk through the finished rows instead. It says t.slot because a bare `slot` would be the
+        NULL of the answer, so that the whole backlog would be read and sorted.
         """
         return " UNION ALL ".join(
-            f"SELECT * FROM (SELECT lane, NULL AS slot FROM {table} WHERE lane = {lane} "  # noqa: S608
-            f"AND status = 1 AND slot BETWEEN {first} AND {last} "
-            f"ORDER BY slot, ord, run_after, id LIMIT 1) AS q{index}"
+            f"SELECT * FROM (SELECT t.lane, NULL AS slot FROM {table} AS t WHERE t.lane = {lane} "  # noqa: S608
+            f"AND t.status = 1 AND t.slot BETWEEN {first} AND {last} "
+            f"ORDER BY t.slot, t.ord, t.run_after, t.id LIMIT 1) AS q{index}"
             for index, lane in enumerate(lanes)
         )
 
