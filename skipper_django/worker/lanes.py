@@ -18,7 +18,7 @@ class Lanes:
         self._database = database
         self._tenant = tenant
         self._fixed = bool(queues)
-        self._looked_at = -float("inf")
+        self._look_at = -float("inf")
         # The queues of this project's own tasks are known before their first task is.
         self._known = {lane_of(tenant, name): name for name in queues or queue_names()}
         self._lanes = self._known
@@ -29,7 +29,10 @@ class Lanes:
 
     def refresh(self) -> Mapping[int, str]:
         """Look for new queues, once a second at the most; asked by the loop only."""
-        if not self._fixed and monotonic() - self._looked_at >= LOOK_EVERY_SECONDS:
+        if not self._fixed and monotonic() >= self._look_at:
+            before = monotonic()
             self._lanes = self._known | lanes_in_use(self._database, self._tenant)
-            self._looked_at = monotonic()
+            # With thousands of queues the look itself takes time: a fiftieth of it at the most.
+            took = monotonic() - before
+            self._look_at = monotonic() + max(LOOK_EVERY_SECONDS, 50 * took)
         return self._lanes

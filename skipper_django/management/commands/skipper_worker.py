@@ -16,7 +16,7 @@ from django.utils.autoreload import run_with_reloader
 
 from ... import conf
 from ...backend import MAX_QUEUE_NAME_LENGTH
-from ...core.config import Config
+from ...core.config import Config, read_config
 from ...core.errors import MemberNameTaken
 from ...core.telemetry import SILENT, Telemetry
 from ...store.clock import clock_of
@@ -75,7 +75,7 @@ class Command(BaseCommand):
         )
         add(
             "--member-name",
-            type=str,
+            type=_member_name,
             metavar="NAME",
             help="name of this worker (default: SKIPPER['CLUSTER_MEMBER_NAME'] or the host)",
         )
@@ -257,6 +257,13 @@ def _seconds(text: str) -> float:
     if not 0 <= seconds < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0")
     return seconds
+
+
+def _member_name(text: str) -> str:
+    problem = next(iter(read_config({"CLUSTER_MEMBER_NAME": text})[1]), None)
+    if problem is not None:
+        raise argparse.ArgumentTypeError(str(problem).partition(" is ")[2])
+    return text
 
 
 def _queue(text: str) -> str:
