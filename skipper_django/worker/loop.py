@@ -84,7 +84,7 @@ class Worker:
         self._janitor = Janitor(self._database, clock, config)
         self._thief = Thief(self._database, clock, self._janitor, config.steal_after)
         executor = Executor(clock, self.cluster, config.max_payload_bytes)
-        self._slots = Slots(options.concurrency, executor, self._finished.put)
+        self.slots = Slots(options.concurrency, executor, self._finished.put)
 
     def wake(self) -> None:
         """End the loop's present wait; safe in a signal handler."""
@@ -105,7 +105,7 @@ class Worker:
             for thread in threads:
                 thread.stop()
             self.cluster.leave()
-        ended = self._slots.stop(1.0)
+        ended = self.slots.stop(1.0)
         self._database.close()
         self._log_state("stopped")
         return self._exit_status(ended)
@@ -163,7 +163,7 @@ class Worker:
     def _collect(self, wait: float) -> None:
         """Take what has finished; wait for the first, and a moment for more while work waits."""
         self._take_finished(wait)
-        if 0 < self._settler.pending < SETTLE_BATCH and self._slots.waiting:
+        if 0 < self._settler.pending < SETTLE_BATCH and self.slots.waiting:
             Event().wait(LINGER_SECONDS)
             self._take_finished(0)
 
@@ -185,7 +185,7 @@ class Worker:
     # Hand back
 
     def _hand_back_waiting(self) -> None:
-        overdue = self._patience.is_over(self._slots.waiting)
+        overdue = self._patience.is_over(self.slots.waiting)
         if overdue:
             self._pace.slow_down()
         if self.cluster.row_was_lost.is_set():
@@ -193,13 +193,13 @@ class Worker:
             self.cluster.row_was_lost.clear()
             overdue = True
         if overdue:
-            self._settler.hand_back(self._slots.take_back())
+            self._settler.hand_back(self.slots.take_back())
             self._settler.settle()
 
     # Claim
 
     def _claim(self) -> None:
-        room = self._pace.room(held=len(self._custody), waiting=self._slots.waiting)
+        room = self._pace.room(held=len(self._custody), waiting=self.slots.waiting)
         if not room or not self._may_claim():
             return
         shares = self._rotated(self.cluster.fetch(self._lanes.refresh()).shares)
@@ -231,7 +231,7 @@ class Worker:
         self._custody.add(leases)
         for lease in leases:
             lease.trusted_until = before + self._config.lease_duration
-            self._slots.submit(lease)
+            self.slots.submit(lease)
         self.cluster.counters.claimed += len(leases)
         return len(leases)
 
@@ -261,7 +261,7 @@ class Worker:
         """Hand back what has not started, finish what runs, release what does not end in time."""
         self._log_state("draining")
         self.cluster.drain()
-        self._settler.hand_back(self._slots.take_back())
+        self._settler.hand_back(self.slots.take_back())
         deadline = monotonic() + self._options.shutdown_timeout
         while len(self._custody) > len(self._stuck) or self._settler.pending:
             with self._outage.survived():

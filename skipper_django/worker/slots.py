@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -85,6 +86,17 @@ class Slots:
             self._loop.stop(max(0.1, deadline - monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
 
+    def abandon(self) -> None:
+        """Start nothing more. What is stuck runs on, and its thread ends after it."""
+        self.take_back()
+        self.stop(0.0)
+
+    @property
+    def alive(self) -> int:
+        """How many threads have not ended."""
+        loop_is_alive = self._loop is not None and self._loop.is_alive
+        return sum(thread.is_alive() for thread in self._threads) + loop_is_alive
+
     def _start_thread_if_needed(self) -> None:
         if len(self._threads) < self._concurrency:
             name = f"skipper-slot-{len(self._threads)}"
@@ -160,11 +172,14 @@ class EventLoop:
         self._cared_at = monotonic()
         self._idle_since = monotonic()
         self._closing: asyncio.Task[None] | None = None
+        self._end: Future[None] | None = None
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="skipper-event-loop", daemon=True
-        )
+        self._thread = threading.Thread(target=self._work, name="skipper-event-loop", daemon=True)
         self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
 
     def submit(self, attempt: Attempt) -> None:
         self.waiting.append(attempt)
@@ -179,13 +194,13 @@ class EventLoop:
             return leases
 
     def stop(self, wait: float) -> None:
-        closing = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
-        try:
-            closing.result(wait)
-        except (TimeoutError, asyncio.CancelledError):
-            return
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        if self._end is None:
+            self._end = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
+            self._end.add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._loop.stop))
+        self._thread.join(wait)
+
+    def _work(self) -> None:
+        self._loop.run_forever()
         self._loop.close()
 
     def _fill(self) -> None:
