@@ -23,11 +23,29 @@ def running_workers(names: Sequence[str], log: Path) -> Iterator[list[Process]]:
     """One `manage.py skipper_worker --drain` for each name; none of them outlives the block."""
     workers: list[Process] = []
     try:
-        for name in names:
-            workers.append(_start(name, log))
+        with _signals_postponed():
+            for name in names:
+                workers.append(_start(name, log))
         yield workers
     finally:
         _stop(workers)
+
+
+@contextmanager
+def _signals_postponed() -> Iterator[None]:
+    """A signal between the start of a process and its entry in our list would leave it behind."""
+    came: list[int] = []
+    handlers = {
+        number: signal.signal(number, lambda number, frame: came.append(number))
+        for number in SIGNALS
+    }
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    if came:
+        os.kill(os.getpid(), came[0])
 
 
 def _start(name: str, log: Path) -> Process:
