@@ -78,13 +78,17 @@ class Worker:
             options.member_name, options.named, options.queues, options.concurrency
         )
         self.cluster = Cluster(self._database, config, clock, applicant, gate)
-        self.cluster.running = self._custody.__len__
+        self.cluster.running = self._running
         self._settler = Settler(self._database, clock, self._custody, self.cluster)
         self._outage = Outage(self._database, options.member_name, "claim and settle tasks")
         self._janitor = Janitor(self._database, clock, config)
         self._thief = Thief(self._database, clock, self._janitor, config.steal_after)
         executor = Executor(clock, self.cluster, config.max_payload_bytes)
         self.slots = Slots(options.concurrency, executor, self._finished.put)
+
+    def _running(self) -> int:
+        """How many attempts are being made; what waits for a slot is not."""
+        return max(0, len(self._custody) - self.slots.waiting)
 
     def wake(self) -> None:
         """End the loop's present wait; safe in a signal handler."""
