@@ -23,7 +23,7 @@ BATCH = 1_000
 DELETE_BATCH = 200
 MAX_LOST_LEASES = 3
 # A task that was lost twice may be what kills its workers: it waits a little before the third.
-SECOND_LOSS_DELAY = timedelta(seconds=10)
+SECOND_LOSS_DELAY = timedelta(seconds=5)
 
 
 def renew(

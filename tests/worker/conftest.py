@@ -191,8 +191,8 @@ def short_grace(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def short_lease() -> dict[str, str]:
-    """The environment of a worker process whose leases last 3 s."""
-    return skipper_settings(LEASE_DURATION=3)
+    """The environment of a worker process whose leases last 2 s."""
+    return skipper_settings(LEASE_DURATION=2)
 
 
 def skipper_settings(**settings: Any) -> dict[str, str]:

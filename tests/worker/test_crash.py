@@ -28,7 +28,7 @@ def test_another_worker_finishes_what_a_killed_one_ran(
     short_lease: Any,
 ) -> None:
     path = tmp_path / "log"
-    row = enqueue(worker_tasks.slow, str(path), "task", 3.0)
+    row = enqueue(worker_tasks.slow, str(path), "task", 2.0)
     first = worker_process(**short_lease)
     wait_until(lambda: worker_tasks.lines(path) == ["start task"])
     victim = pid_of(fresh(row))
@@ -48,7 +48,7 @@ def test_a_task_of_several_leases_runs_once(
     enqueue: Any, worker_process: Any, wait_for_state: Any, tmp_path: Path, short_lease: Any
 ) -> None:
     path = tmp_path / "log"
-    row = enqueue(worker_tasks.slow, str(path), "task", 8.0)
+    row = enqueue(worker_tasks.slow, str(path), "task", 5.0)
     worker_process(**short_lease)
     worker_process(**short_lease)
 
@@ -113,6 +113,6 @@ def test_a_drain_whose_processes_keep_dying_ends_and_says_so(
     worker = worker_process("--drain", "--concurrency", "1")
 
     assert worker.wait(60) == 1
-    assert worker.log.count("a new one starts in") == 4
+    assert worker.log.count("a new one starts in") == 3
     assert "and is not replaced again" in worker.log
     assert all(fresh(row).status != State.SUCCESSFUL for row in rows)

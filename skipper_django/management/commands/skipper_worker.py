@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("skipper_django.worker")
 
-MAX_CRASHES_WHEN_DRAINING = 5
+MAX_CRASHES_WHEN_DRAINING = 4
 
 LEVELS = {0: logging.WARNING, 1: logging.INFO, 2: logging.DEBUG, 3: logging.DEBUG}
 
