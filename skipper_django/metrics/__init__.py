@@ -4,6 +4,6 @@
 in INSTALLED_APPS it is called for you. `view` shows them alone.
 """
 
-from .queues import register, view
+from .queues import register, unregister, view
 
-__all__ = ["register", "view"]
+__all__ = ["register", "unregister", "view"]

@@ -84,7 +84,7 @@ class Exporter:
 
     def telemetry(self, index: int, tenant: str) -> Telemetry:
         """For the worker process of this number, which calls it after the fork."""
-        self._server.socket.close()
+        self.close()
         return Recorder(self._workers[index], tenant)
 
     def child_ended(self, index: int, cause: str | None) -> None:
@@ -92,6 +92,9 @@ class Exporter:
         self._workers[index].leave()
         if cause is not None:
             self._numbers.add(names.DEATHS, cause)
+
+    def close(self) -> None:
+        self._server.socket.close()
 
     def run(self) -> int:
         """In the process of its own, until it is killed or the supervisor is gone."""

@@ -118,6 +118,14 @@ def register() -> None:
         _registered = True
 
 
+def unregister() -> None:
+    """Take them out again."""
+    global _registered
+    if _registered:
+        REGISTRY.unregister(_collector)
+        _registered = False
+
+
 def view(request: HttpRequest) -> HttpResponse:
     """These gauges alone, for projects whose /metrics shows PROMETHEUS_MULTIPROC_DIR only."""
     registry = CollectorRegistry()
