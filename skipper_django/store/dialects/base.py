@@ -30,6 +30,7 @@ class Dialect:
     ignore_duplicates = " ON CONFLICT DO NOTHING"
     lock_row = ""  # follows a SELECT by key that must see what others have just committed
     updates_return_rows = True
+    inserts_from_json = False
     occupied_rows: int | None = None  # rows of `occupied` a lane beyond which it tells no more
     max_parts = 400  # parts of one UNION
     max_parameters = 30_000

@@ -24,6 +24,7 @@ class PostgreSQL(Dialect):
     # As text: a timestamp would be read in the zone that Django believes the session to have.
     clock_sql = "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"
     max_parts = 10_000
+    inserts_from_json = True
 
     def to_db(self, moment: datetime) -> Any:
         return moment
