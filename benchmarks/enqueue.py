@@ -48,7 +48,7 @@ def _raw_rate(bench: Bench) -> float:
     with closing(bench.target.connect()) as raw, closing(raw.cursor()) as cursor:
         cursor.execute(f"SELECT {columns} FROM {table} ORDER BY id LIMIT 1")  # noqa: S608
         _, *rest = cursor.fetchone()
-        assert COLUMNS[0] == "task_id"
+        assert next(iter(COLUMNS)) == "task_id"
         rows: list[Any] = [(str(uuid4()), *rest) for _ in range(bench.plan.singles)]
         sql = f"INSERT INTO {table} ({columns}) VALUES ({marks})"  # noqa: S608
 
