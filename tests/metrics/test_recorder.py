@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import OperationalError, connections
 from prometheus_client import CollectorRegistry, generate_latest
 
 from skipper_django.core.buckets import BucketRange
@@ -17,7 +18,10 @@ from skipper_django.metrics import names
 from skipper_django.metrics.board import Place
 from skipper_django.metrics.exporter import WorkerCollector
 from skipper_django.metrics.recorder import Recorder
+from skipper_django.store.claim import Head, take
+from skipper_django.store.database import CONTENTION_TRIES, Database
 from tests.metrics.scraping import Series, members, parse, total, values_of
+from tests.store.support import LANE, claimant, default_connection, second_connection
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 
@@ -219,3 +223,21 @@ def test_every_series_has_exactly_the_labels_of_its_metric(board: Board) -> None
     for name, labels in board.read():
         base = name if name in labels_of else name.rpartition("_")[0]
         assert {key for key, _ in labels} - {"le"} == labels_of[base], name
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a17_contention_for_sqlite_s_lock_is_counted(board: Board) -> None:
+    impatient = {**connections["default"].settings_dict["OPTIONS"], "timeout": 0.001}
+    with (
+        second_connection("default") as holder,
+        default_connection("default", impatient),
+    ):
+        database = Database("default", board.recorders[0])
+        holder.ensure_connection()
+        holder.connection.execute("BEGIN IMMEDIATE")
+        with pytest.raises(OperationalError, match="locked"):
+            take(database, claimant(), [Head(1, LANE, 0, 0, NOW)], NOW)
+        holder.connection.execute("ROLLBACK")
+
+    tries = total(board.read(), "skipper_database_contention_total", database="sqlite")
+    assert tries == CONTENTION_TRIES - 1

@@ -69,7 +69,7 @@ def test_100_tasks_of_two_commands_add_up_over_their_two_ports(
     assert not members(pages[0]) & members(pages[1])
 
 
-def test_a_member_shows_its_range_and_what_it_has_fetched(
+def test_a17_a_scrape_shows_partitioned_fetches_range_and_timers(
     alias: str, worker_process: Any, enqueue: Any
 ) -> None:
     enqueue(tasks.noop)
@@ -89,7 +89,7 @@ def test_a_member_shows_its_range_and_what_it_has_fetched(
     assert total(page, "skipper_member_list_seconds_count") >= 1
 
 
-def test_a_member_that_fetches_the_whole_queue_shows_0_0_and_the_reason(
+def test_a17_who_fetches_the_whole_queue_shows_0_0_and_the_reason(
     alias: str, worker_process: Any, tmp_path: Path
 ) -> None:
     settings = tmp_path / "gate_off_settings.py"
@@ -234,3 +234,29 @@ def test_no_label_holds_a_task_id(alias: str, worker_process: Any) -> None:
 
     ids = set(Task.objects.using(alias).values_list("task_id", flat=True))
     assert not {value for _, labels in page for _, value in labels} & ids
+
+
+def test_every_outcome_of_a_real_worker_has_its_series(
+    alias: str, worker_process: Any, enqueue: Any
+) -> None:
+    enqueue(tasks.fail)
+    enqueue(tasks.fail_thrice)
+    enqueue(tasks.async_echo, 1)
+    missing = enqueue(tasks.noop)
+    Task.objects.using(alias).filter(pk=missing.pk).update(name="nowhere.task")
+    url = url_of(worker_process(*PORT))
+
+    def settled() -> Series | None:
+        found = scrape(url)
+        return found if total(found, "skipper_tasks_finished_total") == 4 else None
+
+    page = wait_until(settled)
+
+    def count(task: str, **labels: str) -> float:
+        return total(page, "skipper_tasks_finished_total", task=task, **labels)
+
+    assert count("tests.tasks.fail", outcome="failed", reason="exception") == 1
+    assert count("tests.tasks.fail_thrice", outcome="retried", reason="") == 1
+    assert count("tests.tasks.async_echo", outcome="succeeded", reason="") == 1
+    assert count("nowhere.task", outcome="failed", reason="unknown_task") == 1
+    assert total(page, "skipper_task_seconds_count") == 3  # one could not start
