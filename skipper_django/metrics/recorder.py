@@ -1,5 +1,6 @@
 """What a worker tells, as numbers in its place on the board."""
 
+import threading
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -70,6 +71,7 @@ class Recorder(Telemetry):
         self._member = ""
         self._held = -1
         self._range = (-1, -1)
+        self._range_lock = threading.Lock()
         # A series that does not exist yet has no rate: those known beforehand begin at 0.
         for mode in FetchMode:
             self._count(names.FETCHES, mode.value, amount=0)
@@ -109,10 +111,12 @@ class Recorder(Telemetry):
         self._show_range(buckets.start, buckets.stop)
 
     def _show_range(self, start: int, stop: int) -> None:
-        if (start, stop) != self._range:
-            self._range = (start, stop)
-            self._show(names.RANGE_START, start)
-            self._show(names.RANGE_END, stop)
+        # The loop and the heartbeat both tell it: start and end must be of one of them.
+        with self._range_lock:
+            if (start, stop) != self._range:
+                self._range = (start, stop)
+                self._show(names.RANGE_START, start)
+                self._show(names.RANGE_END, stop)
 
     def beaten(self, seconds: float) -> None:
         self._observe(names.HEARTBEAT_SECONDS, values=(seconds,))
