@@ -30,6 +30,9 @@ BIG_COLUMNS = ("args", "kwargs", "result", "errors", "worker_ids")
 
 @admin.register(Task)
 class TaskAdmin(_ModelAdmin):
+    class Media:
+        css = {"all": ("skipper_django/tasks.css",)}
+
     list_display = (
         "task_id",
         "status",
@@ -133,7 +136,7 @@ def _moment(moment: datetime | None) -> SafeString | str:
         return "-"
     local = timezone.localtime(moment) if conf.uses_time_zones() else as_project_time(moment)
     text = f"{local:%Y-%m-%d %H:%M:%S.%f}"[:-3]
-    return format_html('<span style="white-space: nowrap">{}</span>', text)
+    return format_html('<span class="skipper-moment">{}</span>', text)
 
 
 def _pretty(text: str | None) -> str:
@@ -144,4 +147,4 @@ def _pretty(text: str | None) -> str:
 
 
 def _pre(text: str) -> SafeString:
-    return format_html('<pre style="margin: 0; padding: 0; white-space: pre-wrap">{}</pre>', text)
+    return format_html('<pre class="skipper-text">{}</pre>', text)

@@ -58,6 +58,7 @@ class Cluster:
         self._registers = config.cluster_membership_manager == "database"
         self._state = MemberState.ACTIVE
         self._fetch = Fetch((), None if self._registers else FetchReason.NOT_REGISTERED)
+        self._has_fetched = False
         self._beaten_at = -float("inf")
         self._pruned_at = monotonic()
         self._outage = Outage(database, applicant.name, "send heartbeats")
@@ -110,8 +111,10 @@ class Cluster:
             logger.info(
                 "member %s fetches %s%s", self.member_id, fetch.mode, why, extra=self._extra()
             )
-            self._fetch = fetch
             self._wake.set()
+        if not self._has_fetched:
+            self._has_fetched = True
+            self._wake.set()  # the row tells at once what this member fetches from
         self._fetch = fetch
         if fetch.mode is FetchMode.PARTITIONED:
             self.counters.partitioned_fetches += 1
