@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 PAGE = "/admin/skipper_django/member/"
 
 
-@pytest.fixture(scope="session")
+# Not for the whole session: playwright keeps an event loop running in this thread as long as it is
+# open, and no other test could use async_to_sync.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     missing = why_missing()
     if missing:
