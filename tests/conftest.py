@@ -6,9 +6,12 @@ A test that takes `alias` runs once on each database, and only on that one: its 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+import pytest_django
+from django.db import connections
 
 from tests import servers, servers_plugin
 
@@ -29,6 +32,22 @@ def queue(alias: str, settings: Settings) -> str:
     """The database under test holds the queue of the project; its alias."""
     settings.SKIPPER = {**settings.SKIPPER, "DATABASE": alias}
     return alias
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(
+    django_db_setup: None, django_db_blocker: pytest_django.DjangoDbBlocker
+) -> Iterator[None]:
+    """As pytest-django has it; a session that a thread left open must not keep a database alive."""
+    yield
+    with django_db_blocker.unblock():
+        for connection in connections.all(initialized_only=True):
+            if connection.vendor == "postgresql":
+                with connection.cursor() as cursor:
+                    cursor.execute(
+                        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                        "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                    )
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -15,9 +15,17 @@ from tests.waiting import wait_until
 ROOT = Path(__file__).resolve().parents[2]
 
 
+# Whoever runs the tests in the background of a shell has SIGINT ignored, and so would the demo.
+RUN_DEMO = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("example_project.demo", run_name="__main__", alter_sys=True)
+"""
+
+
 def start(directory: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "example_project.demo", *options],
+        [sys.executable, "-c", RUN_DEMO, *options],
         cwd=ROOT,
         env={
             **os.environ,
