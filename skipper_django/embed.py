@@ -46,6 +46,7 @@ class Handle:
         self._options = options
         self._pid = os.getpid()
         self._error: BaseException | None = None
+        self._broken: Worker | None = None
         self._failures = 0
         self._worker: Worker | None = None
         self._shutdown: Shutdown | None = None
@@ -71,8 +72,8 @@ class Handle:
     def error(self) -> BaseException | None:
         """What ended its last worker; None once another one has joined the cluster."""
         worker = self._worker
-        if worker is not None and worker.cluster.is_trusted():
-            self._error = None
+        if worker is not None and worker is not self._broken and worker.cluster.is_trusted():
+            return None
         return self._error
 
     def stop(self, timeout: float | None = None) -> bool:
@@ -131,7 +132,7 @@ class Handle:
 
     def _failed(self, error: BaseException, lived: float) -> float:
         self._failures = 1 if lived > STEADY_SECONDS else self._failures + 1
-        self._error = error
+        self._broken, self._error = self._worker, error
         growth: int = 2 ** min(self._failures - 1, 10)
         pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * growth)
         logger.error(

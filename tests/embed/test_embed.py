@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -206,10 +207,20 @@ def test_a_worker_that_breaks_is_followed_by_another(
             raise ZeroDivisionError("a fault of ours")
         whole(worker)
 
+    joins = Worker.run
+    seen = threading.Event()
+
+    def joins_when_the_error_was_seen(worker: Worker) -> int:
+        if broken:
+            assert seen.wait(20)
+        return joins(worker)
+
     monkeypatch.setattr(Worker, "round", breaks_once)
+    monkeypatch.setattr(Worker, "run", joins_when_the_error_was_seen)
     handle = start()
 
     wait_until(lambda: isinstance(handle.error, ZeroDivisionError))
+    seen.set()
     wait_for_state(enqueue(tasks.noop), State.SUCCESSFUL)
     assert handle.error is None
     (line,) = [record for record in caplog.records if record.levelno == logging.ERROR]
