@@ -17,6 +17,7 @@ from ..core.states import TaskState
 from ..core.tokens import tokens_of
 from .claim import Lease
 from .database import Database
+from .dialects.base import Part
 from .settle import fence
 
 BATCH = 1_000
@@ -56,6 +57,26 @@ def promote(database: Database, lanes: Sequence[int], buckets: BucketRange, now:
         [database.to_db(now), buckets.start, buckets.stop],
     )
     return _update(database, [pk for (pk,) in rows], "status = 1, ord = -priority", "status = 0")
+
+
+def next_due(database: Database, lanes: Sequence[int], buckets: BucketRange) -> datetime | None:
+    """When the earliest SCHEDULED task of the share is due; one seek a slot."""
+    parts = [
+        Part(lane, part.slot, part.start, part.stop, part.is_whole)
+        for lane in lanes
+        for part in buckets.parts()
+    ]
+    most = database.dialect.max_parts
+    moments = [
+        database.dialect.from_db(run_after)
+        for start in range(0, len(parts), most)
+        for *_, run_after in database.rows(
+            database.dialect.heads(
+                database.tasks, parts[start : start + most], 1, 1, TaskState.SCHEDULED.value
+            )
+        )
+    ]
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
