@@ -12,11 +12,12 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from math import inf
 from typing import TYPE_CHECKING
 
 from django.db import transaction
 
-from . import datagrams
+from . import conf, datagrams
 from .core.buckets import bucket_of, lane_of
 from .core.clock import monotonic
 from .core.hint import Hint
@@ -69,6 +70,17 @@ def notify_channel(config: Config) -> str:
 
 def _digest(*parts: str) -> str:
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
+
+
+def wake(backend: str | None = None) -> None:
+    """Wake all workers that can be reached: for rows that did not come by enqueue.
+
+    Call it after the commit. `backend`: the entry of TASKS whose workers are meant (None: SKIPPER).
+    """
+    from .store.database import Database
+
+    config = conf.of_backend(backend)
+    _Announcement(config, Database(config.database), Hint(scheduled=True))()
 
 
 def announce(config: Config, database: Database, tasks: Sequence[NewTask], now: datetime) -> None:
@@ -127,7 +139,7 @@ class _Announcement:
 def _notify(connection: BaseDatabaseWrapper, channel: str, scheduled: bool) -> None:
     """NOTIFY, to all members: those of other hosts have had no datagram."""
     key, now = (channel, scheduled), monotonic()
-    if now - _notified_at.get(key, -1.0) < NOTIFY_EVERY_SECONDS or connection.connection is None:
+    if now - _notified_at.get(key, -inf) < NOTIFY_EVERY_SECONDS or connection.connection is None:
         return
     _notified_at[key] = now
     payload = "scheduled" if scheduled else ""
