@@ -17,7 +17,7 @@ from ..core.states import TaskState
 from ..core.tokens import tokens_of
 from .claim import Lease
 from .database import Database
-from .dialects.base import Part
+from .dialects.base import Part, still
 from .settle import fence
 
 BATCH = 1_000
@@ -56,7 +56,7 @@ def promote(database: Database, lanes: Sequence[int], buckets: BucketRange, now:
         f"AND ord = 0 AND run_after <= %s AND bucket >= %s AND bucket < %s LIMIT {BATCH}",
         [database.to_db(now), buckets.start, buckets.stop],
     )
-    return _update(database, [pk for (pk,) in rows], "status = 1, ord = -priority", "status = 0")
+    return _update(database, [pk for (pk,) in rows], "status = 1, ord = -priority", still(0))
 
 
 def next_due(database: Database, lanes: Sequence[int], buckets: BucketRange) -> datetime | None:
@@ -134,14 +134,14 @@ def reclaim(
     first = [task.id for task in tasks if task.lost_leases == 0]
     again = [task.id for task in tasks if 0 < task.lost_leases < MAX_LOST_LEASES - 1]
     fence = "lease_token = NULL, lease_expires_at = NULL, lost_leases = lost_leases + 1"
-    still = f"status = 2 AND {_run_out(dead)}"
+    held = f"{still(2)} AND {_run_out(dead)}"
     moment = database.to_db(now)
-    count = _update(database, first, f"status = 1, ord = -priority, {fence}", still, [], [moment])
+    count = _update(database, first, f"status = 1, ord = -priority, {fence}", held, [], [moment])
     count += _update(
         database,
         again,
         f"status = 0, ord = 0, run_after = %s, {fence}",
-        still,
+        held,
         [database.to_db(now + SECOND_LOSS_DELAY)],
         [moment],
     )
@@ -152,7 +152,7 @@ def reclaim(
                 database,
                 [task.id],
                 f"{setters}errors = %s, {fence}",
-                still,
+                held,
                 [moment, FailReason.WORKER_LOST.value, _errors_of_lost(task)],
                 [moment],
             )
@@ -187,7 +187,7 @@ def prune(
     ids = sorted(pk for (pk,) in rows)
     for first in range(0, len(ids), DELETE_BATCH):
         listed = _list(ids[first : first + DELETE_BATCH])
-        sql = f"DELETE FROM {database.tasks} WHERE id IN ({listed}) AND status >= 3"  # noqa: S608
+        sql = f"DELETE FROM {database.tasks} WHERE id IN ({listed}) AND status + 0 >= 3"  # noqa: S608
         database.through_contention(lambda sql=sql: database.execute(sql))  # type: ignore[misc]
     return len(ids), end
 
@@ -196,17 +196,17 @@ def _update(
     database: Database,
     ids: Sequence[int],
     setters: str,
-    still: str,
+    condition: str,
     set_params: Sequence[Any] = (),
-    still_params: Sequence[Any] = (),
+    condition_params: Sequence[Any] = (),
 ) -> int:
     if not ids:
         return 0
     sql = (
         f"UPDATE {database.tasks} SET {setters} "  # noqa: S608
-        f"WHERE id IN ({_list(sorted(ids))}) AND {still}"
+        f"WHERE id IN ({_list(sorted(ids))}) AND {condition}"
     )
-    params = [*set_params, *still_params]
+    params = [*set_params, *condition_params]
     return database.through_contention(lambda: database.execute(sql, params))
 
 

@@ -101,6 +101,14 @@ class Dialect:
         return f"{union} ORDER BY ord, run_after, id LIMIT {limit}"
 
 
+def still(status: int) -> str:
+    """The condition, beside keys, that a row is in this state yet.
+
+    Not a plain comparison: PostgreSQL, without statistics, would read all rows of that state.
+    """
+    return f"status + 0 = {status}"
+
+
 def border(part: Part) -> str:
     return "" if part.is_whole else f" AND bucket >= {part.start} AND bucket < {part.stop}"
 
