@@ -76,7 +76,9 @@ def backlog(request: pytest.FixtureRequest, database: Database) -> Iterator[Data
         save(database, row(), row(status=TaskState.RUNNING), row(status=TaskState.SUCCESSFUL))
         analyze(database)
         Task.objects.using(database.alias).all().delete()
-    if request.param == "emptied" and database.connection.vendor != "sqlite":
+    if request.param == "emptied":
+        if database.connection.vendor != "postgresql":
+            pytest.skip("the others dive into the index, whatever their statistics say")
         analyze(database)
     fill(database, 20, TaskState.SUCCESSFUL)
     fill(database, 5, TaskState.SCHEDULED, run_after=NOW + DAY)
@@ -150,8 +152,7 @@ def test_outcomes_and_renewals_go_by_key(backlog: Database) -> None:
         Succeeded("1"), Retry(5, [{"a": 1}]), Failed(FailReason.EXCEPTION, [{}]), Released(),
     ]  # fmt: skip
 
-    # A bitmap is counted twice, its index entries (the former versions too) and its rows.
-    check(watch(backlog, lambda: renew(backlog, held, NOW, 60)), 1_500, {PRIMARY})
+    check(watch(backlog, lambda: renew(backlog, held, NOW, 60)), 1_000, {PRIMARY})
     for number, outcome in enumerate(outcomes):
         batch = [(lease, outcome) for lease in held[number * 100 : number * 100 + 150]]
         lost = [(lease, outcome) for lease in held[: number * 100]]

@@ -75,7 +75,7 @@ def test_sessions_are_few_and_fall_back_when_idle(
     while rows.exclude(status=State.SUCCESSFUL).exists():
         most = max(most, _other_sessions(alias))
 
-    # Of the loop, the upkeep, the heartbeat; on PostgreSQL one listens. A renewal has one for a while.
+    # Of the loop, the upkeep, the heartbeat; on PostgreSQL one listens; a renewal has one as well.
     own = 3 + (connections[alias].vendor == "postgresql")
     assert most <= concurrency + own + 1
     wait_until(lambda: _other_sessions(alias) == own, 20, "slots close idle connections")
