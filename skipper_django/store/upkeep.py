@@ -29,19 +29,24 @@ SECOND_LOSS_DELAY = timedelta(seconds=5)
 def renew(
     database: Database, leases: Sequence[Lease], now: datetime, lease_duration: float
 ) -> list[Lease]:
-    """Push the expiry of the leases forward, in one statement; those lost meanwhile come back."""
+    """Push the expiry of the leases forward, in one statement; those lost meanwhile come back.
+
+    One that was settled meanwhile is not lost: its outcome is stored.
+    """
     if not leases:
         return []
     newest = list({lease.id: lease for lease in leases}.values())
-    where = f"WHERE {fence(newest)}"
-    sql = f"UPDATE {database.tasks} SET lease_expires_at = %s {where}"  # noqa: S608
+    sql = f"UPDATE {database.tasks} SET lease_expires_at = %s WHERE {fence(newest)}"  # noqa: S608
     expires = database.to_db(now + timedelta(seconds=lease_duration))
     if database.through_contention(lambda: database.execute(sql, [expires])) == len(leases):
         return []
-    held = set(
-        database.rows(f"SELECT id, lease_token FROM {database.tasks} {where}")  # noqa: S608
+    ids = _list(lease.id for lease in newest)
+    tokens = dict(
+        database.rows(
+            f"SELECT id, lease_token FROM {database.tasks} WHERE id IN ({ids})"  # noqa: S608
+        )
     )
-    return [lease for lease in leases if (lease.id, lease.token) not in held]
+    return [lease for lease in leases if abs(tokens.get(lease.id) or 0) != lease.token]
 
 
 def promote(database: Database, lanes: Sequence[int], buckets: BucketRange, now: datetime) -> int:
