@@ -20,7 +20,8 @@ from .core.clock import monotonic
 from .core.config import Config, read_config
 
 if TYPE_CHECKING:
-    from .worker.loop import Worker, WorkerOptions
+    from .worker.loop import Worker
+    from .worker.options import WorkerOptions
     from .worker.shutdown import Shutdown
     from .worker.slots import Slots
 
@@ -109,7 +110,8 @@ class Handle:
     def _run_worker(self) -> float:
         """One worker from its start to its end; seconds until the next may start."""
         from .store.clock import clock_of
-        from .worker.loop import EXIT_RECYCLE, Worker
+        from .worker.loop import Worker
+        from .worker.options import EXIT_RECYCLE
         from .worker.shutdown import Shutdown
 
         self._shutdown = shutdown = Shutdown()
@@ -132,7 +134,6 @@ class Handle:
 
     def _failed(self, error: BaseException, lived: float) -> float:
         self._failures = 1 if lived > STEADY_SECONDS else self._failures + 1
-        self._broken, self._error = self._worker, error
         growth: int = 2 ** min(self._failures - 1, 10)
         pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * growth)
         logger.error(
@@ -142,6 +143,7 @@ class Handle:
             error,
             exc_info=error,
         )
+        self._broken, self._error = self._worker, error
         return pause
 
     def _tell_stuck(self, worker: "Worker") -> None:
@@ -237,7 +239,7 @@ def _options(
     member_name: str | None,
     shutdown_timeout: float,
 ) -> "WorkerOptions":
-    from .worker.loop import WorkerOptions
+    from .worker.options import WorkerOptions
 
     names = (queues,) if isinstance(queues, str) else tuple(dict.fromkeys(queues))
     if wrong := [name for name in names if not conf.is_queue_name(name)]:

@@ -21,7 +21,8 @@ from skipper_django.core.clock import Clock
 from skipper_django.core.config import Config
 from skipper_django.models import Member, Task
 from skipper_django.store.clock import clock_of
-from skipper_django.worker.loop import Worker, WorkerOptions
+from skipper_django.worker.loop import Worker
+from skipper_django.worker.options import WorkerOptions
 from skipper_django.worker.shutdown import Shutdown
 from tests.waiting import wait_until
 
