@@ -8,7 +8,8 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from django.apps import apps
@@ -18,6 +19,7 @@ from django.db import connections
 from . import conf
 from .core.clock import monotonic
 from .core.config import Config, read_config
+from .core.telemetry import SILENT, Telemetry
 
 if TYPE_CHECKING:
     from .worker.loop import Worker
@@ -104,10 +106,12 @@ class Handle:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._stopping.wait(self._run_worker())
+            with _counted(self._config) as telemetry:
+                pause = self._run_worker(telemetry)
+            self._stopping.wait(pause)
             self._wait_for_room()
 
-    def _run_worker(self) -> float:
+    def _run_worker(self, telemetry: Telemetry) -> float:
         """One worker from its start to its end; seconds until the next may start."""
         from .store.clock import clock_of
         from .worker.loop import Worker
@@ -116,7 +120,9 @@ class Handle:
 
         self._shutdown = shutdown = Shutdown()
         clock, gate = clock_of(self._config.database), conf.gate_of(self._config)
-        self._worker = worker = Worker(self._config, self._options, clock, shutdown, gate)
+        self._worker = worker = Worker(
+            self._config, self._options, clock, shutdown, gate, telemetry
+        )
         if self._stopping.is_set():
             shutdown.request()
         started = monotonic()
@@ -171,6 +177,18 @@ class Handle:
 
     def _hanging(self) -> int:
         return sum(slots.alive for slots in self._left_behind)
+
+
+@contextmanager
+def _counted(config: Config) -> Iterator[Telemetry]:
+    """What the worker does is on the /metrics of this process, where there is the extra for it."""
+    try:
+        from .metrics import embedded
+    except ModuleNotFoundError:
+        yield SILENT
+    else:
+        with embedded.counting(config.database, config.tenant) as telemetry:
+            yield telemetry
 
 
 _lock = threading.Lock()
