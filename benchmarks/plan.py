@@ -17,10 +17,14 @@ class Plan:
     repeats: int = 3
     samples: int = 60  # of the pick-up latency
     idle_seconds: float = 10.0
+    members: int = 16  # that contend
+    contention_tasks: int = 40_000
 
 
 def full(tasks: int | None) -> Plan:
-    return Plan(tasks=tasks, memory_tasks=5 * tasks) if tasks else Plan()
+    if not tasks:
+        return Plan()
+    return Plan(tasks=tasks, memory_tasks=5 * tasks, contention_tasks=2 * tasks)
 
 
 def quick(tasks: int | None) -> Plan:
@@ -35,4 +39,6 @@ def quick(tasks: int | None) -> Plan:
         processes=(1, 2),
         samples=5,
         idle_seconds=1.0,
+        members=3,
+        contention_tasks=count,
     )
