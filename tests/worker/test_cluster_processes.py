@@ -81,17 +81,20 @@ def test_a8_what_a_killed_process_ran_runs_elsewhere_at_once_on_the_same_host(
     enqueue: Any, start_member: Any, wait_for_state: Any, pid_of: Any, fresh: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "log"
-    first = start_member("first")
+    members = {name: start_member(name) for name in ("a", "b")}
+    for member in members.values():
+        member.wait_for_log("started")
     row = enqueue(worker_tasks.slow, str(path), "task", 2.0)
     wait_until(lambda: worker_tasks.lines(path))
-    start_member("second").wait_for_log("started")
+    holder = fresh(row).worker_ids.strip()
+    (other,) = set(members) - {holder}
     victim = pid_of(fresh(row))
-    first.process.kill()
+    members[holder].process.kill()
 
     os.kill(victim, signal.SIGKILL)
     row = wait_for_state(row, State.SUCCESSFUL, 20)
 
-    assert row.worker_ids.splitlines() == ["first", "second"]
+    assert row.worker_ids.splitlines() == [holder, other]
     assert (row.attempts, row.lost_leases) == (2, 1)
 
 
