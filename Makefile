@@ -1,7 +1,7 @@
 # A machine needs Python 3.11 or newer, pip and make; everything else goes into $(VENV).
 #
 #   make demo                                          the demo of example_project, on SQLite
-#   make admin                                         its tasks in the admin, on a free port
+#   make admin                                         its tasks, a worker and its cluster in the admin
 #   make test                                          on every database that can be had
 #   make test PYTEST_ARGS='-k lease -x'
 #   make test JOBS=0                                   in one process
