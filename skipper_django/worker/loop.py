@@ -21,6 +21,7 @@ from .lanes import Lanes
 from .leases import LeaseKeeper
 from .outage import Outage
 from .pace import Pace
+from .pulse import Pulse, PulseThread
 from .registration import Applicant
 from .settle import SETTLE_BATCH, Settler
 from .shutdown import Shutdown
@@ -47,6 +48,7 @@ class WorkerOptions:
     drain: bool = False  # stop when nothing is ready
     shutdown_timeout: float = 30.0
     supervisor_pid: int | None = None  # stop when this process is gone
+    pulse: Pulse | None = None  # beat here, for a stand-in
 
 
 class Worker:
@@ -70,7 +72,7 @@ class Worker:
         self._finished: SimpleQueue[Finished | None] = SimpleQueue()
         self._stuck: list[Finished] = []
         self._turn = 0
-        self._custody = Custody()
+        self._custody = Custody(options.pulse)
         self._pace = Pace(options.concurrency)
         self._patience = Patience(PATIENCE_SECONDS)
         self._lanes = Lanes(self._database, config.tenant, options.queues)
@@ -84,7 +86,7 @@ class Worker:
         self._janitor = Janitor(self._database, clock, config)
         self._thief = Thief(self._database, clock, self._janitor, config.steal_after)
         executor = Executor(clock, self.cluster, config.max_payload_bytes)
-        self.slots = Slots(options.concurrency, executor, self._finished.put)
+        self.slots = Slots(options.concurrency, executor, self._finished.put, self._custody)
 
     def _running(self) -> int:
         """How many attempts are being made; what waits for a slot is not."""
@@ -114,7 +116,7 @@ class Worker:
         self._log_state("stopped")
         return self._exit_status(ended)
 
-    def _helpers(self) -> tuple[LeaseKeeper, UpkeepThread]:
+    def _helpers(self) -> list[LeaseKeeper | UpkeepThread | PulseThread]:
         duration = self._config.lease_duration
         keeper = LeaseKeeper(
             self._database, self._clock, self._custody, duration, self.cluster.member_id
@@ -122,7 +124,9 @@ class Worker:
         upkeep = UpkeepThread(
             self._database, self._janitor, self.cluster, self._lanes, duration, self.wake
         )
-        return keeper, upkeep
+        pulse = self._options.pulse
+        beats = [PulseThread(pulse, self.cluster, self._config)] if pulse else []
+        return [*beats, keeper, upkeep]
 
     def _exit_status(self, ended: bool) -> int:
         if self._stuck:
@@ -232,21 +236,15 @@ class Worker:
         return self._submit(leases, before)
 
     def _submit(self, leases: list[Lease], before: float) -> int:
-        self._custody.add(leases)
+        self._custody.add(leases, before + self._config.lease_duration)
         for lease in leases:
-            lease.trusted_until = before + self._config.lease_duration
             self.slots.submit(lease)
         self.cluster.counters.claimed += len(leases)
         return len(leases)
 
     def _claimant(self, share: Share) -> Claimant:
-        return Claimant(
-            self.cluster.member_id,
-            share.lanes,
-            share.buckets,
-            self._config.lease_duration,
-            self.cluster.incarnation,
-        )
+        member, duration = self.cluster, self._config.lease_duration
+        return Claimant(member.member_id, share.lanes, share.buckets, duration, member.incarnation)
 
     def _rotated(self, shares: tuple[Share, ...]) -> tuple[Share, ...]:
         """Queues that are divided differently take turns in being asked first."""
