@@ -15,9 +15,11 @@ from typing import Protocol
 from ..core.config import Config
 from ..store.claim import Lease
 from .process import start_of
+from .timeouts import GRACE_SECONDS
 
-# A pulse that stands still for so many looks, half a heartbeat interval, is silent.
+# A pulse that stands still for so many looks is silent; a timeout must not wait for longer.
 LOOKS = 4
+SILENT_AFTER_SECONDS = GRACE_SECONDS
 RENEWALS_PER_LEASE = 3
 
 # More than a worker of the highest concurrency can hold; pages never written cost nothing.
@@ -185,7 +187,7 @@ class PulseThread:
 
 def look_every(config: Config) -> float:
     """Seconds between two beats, and between two looks at them."""
-    return act_every(config) / 2 / LOOKS
+    return min(act_every(config) / 2, SILENT_AFTER_SECONDS) / LOOKS
 
 
 def act_every(config: Config) -> float:

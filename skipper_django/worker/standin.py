@@ -230,19 +230,23 @@ class Deputy:
         settler = Settler(self._database, self._clock, custody, self)
         leases = load(self._database, [*overrun, *rest])
         custody.add(leases, inf)
-        given_up = {lease.id for lease in overrun}
-        for lease in leases:
-            if lease.id in given_up:
-                settler.add(self._given_up(lease))
-        settler.hand_back(lease for lease in leases if lease.id not in given_up)
+        deadlines = {lease.id: lease.deadline for lease in overrun}
+        stuck = [
+            self._give_up(lease, deadlines[lease.id]) for lease in leases if lease.id in deadlines
+        ]
+        for finished in stuck:
+            settler.add(finished)
+        settler.hand_back(leases, but=stuck)
         settler.settle()
 
-    def _given_up(self, lease: Lease) -> Finished:
+    def _give_up(self, lease: Lease, deadline: float) -> Finished:
         executor = Executor(self._clock, self, self._config.max_payload_bytes)
         attempt = executor.prepare(lease)
-        outcome = executor.give_up(attempt, HELD) if isinstance(attempt, Attempt) else attempt
-        seconds = (self._clock.now() - lease.last_attempted_at).total_seconds()
-        return Finished(lease, outcome, seconds, stuck=True)
+        if not isinstance(attempt, Attempt):  # its code has gone meanwhile
+            return Finished(lease, attempt, 0.0)
+        lease.begun = deadline - (attempt.timeout or 0.0)
+        outcome = executor.give_up(attempt, HELD)
+        return Finished(lease, outcome, monotonic() - lease.begun, stuck=True)
 
     def close(self) -> None:
         """Stand back: the worker goes on by itself, is stopped, or has ended."""

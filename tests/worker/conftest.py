@@ -22,6 +22,8 @@ from skipper_django.models import Member, Task
 from skipper_django.store.clock import clock_of
 from skipper_django.worker.loop import Worker, WorkerOptions
 from skipper_django.worker.shutdown import Shutdown
+from tests import servers
+from tests.proxy import Proxy
 from tests.waiting import wait_until
 
 PROJECT = Path(__file__).parents[2]
@@ -198,6 +200,26 @@ def short_lease() -> dict[str, str]:
 def skipper_settings(**settings: Any) -> dict[str, str]:
     """The environment of a worker process with these SKIPPER settings."""
     return {"SKIPPER_TEST_SETTINGS": json.dumps(settings)}
+
+
+@pytest.fixture
+def proxy(alias: str) -> Iterator[Proxy]:
+    """A link to the server under test; SQLite has none."""
+    server = servers.named_server(alias) if alias in servers.ALIASES else None
+    if server is None:
+        pytest.skip("SQLite is no server: there is no link to cut")
+    proxy = Proxy(server.host, server.port)
+    yield proxy
+    proxy.down()
+
+
+@pytest.fixture
+def through(proxy: Proxy, alias: str) -> dict[str, str]:
+    """The environment of a worker that reaches its database through the proxy."""
+    server = servers.named_server(alias)
+    assert server is not None
+    behind = dataclasses.replace(server, host="127.0.0.1", port=proxy.port)
+    return {servers.address_variable(alias): behind.address}
 
 
 @pytest.fixture

@@ -6,15 +6,15 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connections
+from django.db import transaction
 
 from skipper_django.models import Member, Task
 from tests import tasks
+from tests.proxy import Proxy
 from tests.waiting import wait_until
 from tests.worker import tasks as worker_tasks
 from tests.worker.conftest import ProcessWorker, skipper_settings
@@ -104,17 +104,19 @@ def test_what_waits_behind_it_goes_to_another_worker(
     for _ in range(30):
         enqueue(tasks.noop)
     wait_until(lambda: not Task.objects.using(alias).exclude(status=State.SUCCESSFUL).exists())
-    holding = [
-        enqueue(worker_tasks.hold_interpreter, str(path), str(number), 10.0) for number in range(2)
-    ]
+    with transaction.atomic(using=alias):
+        holding = [
+            enqueue(worker_tasks.hold_interpreter, str(path), str(number), 10.0)
+            for number in range(2)
+        ]
+    wait_until(lambda: all(fresh(row).status == State.RUNNING for row in holding))
     first.wait_for_log(HELD)
-    waiting = [row for row in holding if fresh(row).status == State.RUNNING]
     worker_process("--member-name", "other", "--concurrency", "1", **short)
 
     rows = [wait_for_state(row, State.SUCCESSFUL, 60) for row in holding]
 
     assert [row.lost_leases for row in rows] == [0, 0]
-    assert sorted(row.worker_ids for row in rows) == ["holder\n", "other\n"], waiting
+    assert sorted(row.worker_ids for row in rows) == ["holder\n", "other\n"]
     assert len(worker_tasks.lines(path)) == 4
 
 
@@ -299,24 +301,57 @@ def links_of(pid: int) -> set[str]:
     return found
 
 
-@pytest.fixture
-def in_the_way(alias: str) -> Callable[[], None]:
-    """Ends every session but the test's own."""
+def test_it_survives_an_outage(
+    proxy: Proxy,
+    through: Any,
+    enqueue: Any,
+    worker_process: Any,
+    wait_for_state: Any,
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "log"
+    settings = skipper_settings(**SHORT | {"LEASE_DURATION": 6})
+    row = enqueue(worker_tasks.hold_interpreter, str(path), "task", 12.0)
+    worker = worker_process(**settings, **through)
+    worker.wait_for_log(HELD)
+    proxy.down()
+    worker.wait_for_log("database unavailable while trying to stand in")
 
-    def kill() -> None:
-        connection = connections[alias]
-        with connection.cursor() as cursor:
-            if connection.vendor == "postgresql":
-                cursor.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-                )
-            else:
-                cursor.execute(
-                    "SELECT id FROM information_schema.processlist "
-                    "WHERE db = DATABASE() AND id <> CONNECTION_ID()"
-                )
-                for (session,) in cursor.fetchall():
-                    cursor.execute(f"KILL {session}")
+    proxy.up()
 
-    return kill
+    worker.wait_for_log("database is back: can stand in")
+    row = wait_for_state(row, State.SUCCESSFUL, 40)
+    assert (row.attempts, row.lost_leases) == (1, 0)
+    assert worker_tasks.lines(path) == ["start task", "end task"]
+    assert "died" not in worker.log
+
+
+def test_a_timeout_is_stored_after_an_outage_by_another_stand_in_if_need_be(
+    alias: str,
+    proxy: Proxy,
+    through: Any,
+    enqueue: Any,
+    worker_process: Any,
+    fresh: Any,
+    pid_of: Any,
+    wait_for_state: Any,
+    tmp_path: Path,
+) -> None:
+    settings = skipper_settings(**SHORT | {"LEASE_DURATION": 40})
+    row = enqueue(worker_tasks.hold_past_timeout, str(tmp_path / "log"), 60.0)
+    worker = worker_process(**settings, **through)
+    worker.wait_for_log(HELD)
+    victim = pid_of(fresh(row))
+    stand_in = stand_in_of(worker, alias)
+    proxy.down()
+    wait_until(lambda: state_of(victim) == "T", 20, "its worker is stopped")
+    os.kill(stand_in, signal.SIGKILL)
+    worker.wait_for_log("stand-in process")
+    assert state_of(victim) == "T"
+
+    proxy.up()
+
+    row = wait_for_state(row, State.FAILED, 40)
+    assert (row.reason, row.attempts, row.lost_leases) == ("timeout", 1, 0)
+    wait_until(lambda: not state_of(victim))
+    assert wait_for_state(enqueue(tasks.noop), State.SUCCESSFUL).lost_leases == 0
