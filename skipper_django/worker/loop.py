@@ -126,7 +126,7 @@ class Worker:
         )
         pulse = self._options.pulse
         beats = [PulseThread(pulse, self.cluster, self._config)] if pulse else []
-        return [*beats, keeper, upkeep]
+        return [keeper, upkeep, *beats]
 
     def _exit_status(self, ended: bool) -> int:
         if self._stuck:

@@ -11,10 +11,13 @@ A process that is stopped (SIGSTOP) or gone gets no help: others must be able to
 import logging
 import os
 import signal
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from math import inf
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from math import ceil, inf
 from threading import Event
+
+from django.db import connections
 
 from ..core.clock import monotonic
 from ..core.config import Config
@@ -57,9 +60,8 @@ class StandIn:
         self._pulses = pulses
         self._every = look_every(config)
         self._supervisor = os.getpid()
-        self._wards = [
-            Ward(config, pulse, lambda index=index: telemetry(index))  # type: ignore[misc]
-            for index, pulse in enumerate(pulses)
+        self._watches = [
+            Watch(config, pulse, partial(telemetry, index)) for index, pulse in enumerate(pulses)
         ]
 
     def has_ended(self, index: int) -> bool:
@@ -79,14 +81,14 @@ class StandIn:
             # Whoever stops every process of a container means the workers, which may need help
             # until they have ended; the supervisor kills this one then.
             signal.signal(number, signal.SIG_IGN)
-        while os.getppid() == self._supervisor or any(ward.is_there for ward in self._wards):
-            for ward in self._wards:
-                ward.look()
+        while os.getppid() == self._supervisor or any(watch.is_there for watch in self._watches):
+            for watch in self._watches:
+                watch.look()
             Event().wait(self._every)
         return 0
 
 
-class Ward:
+class Watch:
     """One worker, as the stand-in sees it."""
 
     def __init__(self, config: Config, pulse: Pulse, telemetry: Callable[[], Telemetry]) -> None:
@@ -96,7 +98,7 @@ class Ward:
         self._beats = 0
         self._looks = 0
         self._act_at = 0.0
-        self._deputy: Deputy | None = None
+        self._acting: Acting | None = None
 
     @property
     def is_there(self) -> bool:
@@ -128,45 +130,61 @@ class Ward:
         state = state_of(*self._pulse.process)
         return state is not None and state not in STOPPED
 
-    def _acting(self) -> "Deputy":
-        if self._deputy is None:
+    def _begin(self) -> "Acting":
+        if self._acting is None:
             member_id, incarnation = self._pulse.member
-            self._deputy = Deputy(self._config, member_id, incarnation, self._pulse)
+            self._acting = Acting(self._config, member_id, incarnation, self._pulse)
             logger.warning(
                 "a task holds the interpreter of member %s: its stand-in sends its heartbeats and "
                 "renews its leases",
                 member_id,
                 extra={"member_id": member_id},
             )
-        return self._deputy
+        return self._acting
 
     def _act(self) -> None:
-        if self._acting().renew():
+        if self._begin().renew():
             self._act_at = monotonic() + act_every(self._config)
 
     def _stand_back(self) -> None:
-        if self._deputy is not None:
-            self._deputy.close()
-            self._deputy = None
+        if self._acting is not None:
+            self._acting.close()
+            self._acting = None
             self._act_at = 0.0
 
     def _condemn(self) -> None:
         """Stop the process, so that nothing of it runs while its outcomes are stored."""
         process = self._pulse.process
+        self._pulse.condemn(monotonic())
         _send(process, signal.SIGSTOP)
-        if self._pulse.beats != self._beats:  # it has woken up meanwhile
-            _send(process, signal.SIGCONT)
-        else:
-            self._pulse.condemn(monotonic())
+        if self._pulse.beats == self._beats:
             self._end()
+        else:  # it has woken up meanwhile
+            self._pulse.condemn(0.0)
+            _send(process, signal.SIGCONT)
 
     def _end(self) -> None:
         """Store, then kill. Tried again after an outage, by another stand-in if need be."""
         process, moment = self._pulse.process, self._pulse.condemned_at
+        if state_of(*process) is None:
+            self._stand_back()
+            return
+        _send(process, signal.SIGSTOP)  # the stand-in before may not have come so far
         too_late = monotonic() - moment > self._config.lease_duration
         overdue = moment - timeouts.GRACE_SECONDS
-        if too_late or self._acting().settle(overdue, self._telemetry):
-            _send(process, signal.SIGKILL)
+        with _at_most(self._config.lease_duration):
+            if too_late or self._begin().settle(overdue, self._telemetry):
+                _send(process, signal.SIGKILL)
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """A process that takes longer is killed: backoff and receivers of signals are user code."""
+    signal.alarm(ceil(seconds))
+    try:
+        yield
+    finally:
+        signal.alarm(0)
 
 
 def _send(process: tuple[int, str], number: signal.Signals) -> None:
@@ -180,7 +198,7 @@ def _overdue() -> float:
     return monotonic() - timeouts.GRACE_SECONDS
 
 
-class Deputy:
+class Acting:
     """What is done in a member's name."""
 
     def __init__(self, config: Config, member_id: str, incarnation: int, pulse: Pulse) -> None:
@@ -258,7 +276,7 @@ class Deputy:
             monotonic() - self._since,
             extra={"member_id": self.member_id},
         )
-        self._database.close()
+        connections.close_all()  # receivers of signals may have used others
 
     @property
     def _registers(self) -> bool:

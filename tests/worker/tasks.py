@@ -181,6 +181,17 @@ def hold_past_timeout(path: str, seconds: float) -> None:
     hold(seconds)
 
 
+def hang(error: BaseException, result: Any) -> float:
+    hold(60)
+    return 0.0
+
+
+@task(timeout=1, max_attempts=2, backoff=hang)
+def hold_past_timeout_and_in_backoff(path: str, seconds: float) -> None:
+    note(path, "start past")
+    hold(seconds)
+
+
 @task(timeout=1, max_attempts=2, backoff=fixed(0))
 def hold_past_timeout_twice(path: str, seconds: float) -> None:
     note(path, "start past")

@@ -159,6 +159,21 @@ def test_a_timeout_ends_it_all_the_same(
     assert worker.log.count("failed (timeout)") == 1
 
 
+def test_user_code_that_hangs_in_the_stand_in_keeps_no_worker_stopped(
+    enqueue: Any, worker_process: Any, wait_for_state: Any, tmp_path: Path, short: Any
+) -> None:
+    enqueue(worker_tasks.hold_past_timeout_and_in_backoff, str(tmp_path / "log"), 60.0)
+    worker = worker_process("--member-name", "holder", **short)
+    worker.wait_for_log("stand-in process")
+
+    first = enqueue(tasks.noop.using(priority=10))
+    row = wait_for_state(first, State.SUCCESSFUL, 40)
+
+    assert "(SIGALRM)" in worker.log
+    assert worker.log.count("is replaced: a task in it was stuck") == 1
+    assert row.worker_ids == "holder\n"
+
+
 def test_a_stopped_worker_is_not_kept_alive(
     enqueue: Any,
     worker_process: Any,
