@@ -203,15 +203,18 @@ class Supervisor:
         lived = monotonic() - child.started_at
         child.crashes = 1 if lived > STEADY_SECONDS else child.crashes + 1
         cause = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-        what = child.name
         if self._max_crashes is not None and child.crashes >= self._max_crashes:
             child.done = True
             self._status = max(self._status, EXIT_FORCED)
-            logger.error("%s process %d died (%s) and is not replaced again", what, pid, cause)
+            logger.error(
+                "%s process %d died (%s) and is not replaced again", child.name, pid, cause
+            )
             return
         pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(child.crashes - 1, 10))
         child.start_at = monotonic() + pause
-        logger.error("%s process %d died (%s); a new one starts in %g s", what, pid, cause, pause)
+        logger.error(
+            "%s process %d died (%s); a new one starts in %g s", child.name, pid, cause, pause
+        )
 
     def _cause(self, status: int) -> str | None:
         """Why a worker died, in a word of a closed list; None if it ended as it should."""
