@@ -241,6 +241,7 @@ def test_a_stopped_command_leaves_no_process(
     wait_until(lambda: Member.objects.using(alias).count() == 2)
     children = children_of(worker.process.pid)
     assert len(children) == 3
+    wait_until(lambda: ignores(stand_in_of(worker, alias), signal.SIGTERM, signal.SIGINT))
     for pid in children:  # as systemd does: to all of them
         os.kill(pid, signal.SIGTERM)
 
@@ -253,12 +254,20 @@ def test_a_stopped_command_leaves_no_process(
     assert not held or worker_tasks.lines(path) == ["start task", "end task"]
 
 
+def ignores(pid: int, *numbers: signal.Signals) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    mask = int(next(line.split()[1] for line in status.splitlines() if "SigIgn" in line), 16)
+    return all(mask >> number - 1 & 1 for number in numbers)
+
+
 def test_a_killed_supervisor_leaves_no_process(
     alias: str, enqueue: Any, worker_process: Any, wait_for_state: Any, tmp_path: Path, short: Any
 ) -> None:
-    row = enqueue(worker_tasks.hold_interpreter, str(tmp_path / "log"), "task", 6.0)
+    row = enqueue(worker_tasks.hold_interpreter, str(tmp_path / "log"), "task", 12.0)
     worker = worker_process(**short)
     worker.wait_for_log(HELD)
+    worker_process(**short)
+    wait_until(lambda: Member.objects.using(alias).count() == 2)
     children = children_of(worker.process.pid)
 
     worker.process.kill()
