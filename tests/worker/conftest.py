@@ -203,6 +203,14 @@ def skipper_settings(**settings: Any) -> dict[str, str]:
 
 
 @pytest.fixture
+def short() -> dict[str, str]:
+    """Leases and a liveness window that a few seconds of silence would end."""
+    return skipper_settings(
+        LEASE_DURATION=2, CLUSTER_HEARTBEAT_INTERVAL=1, CLUSTER_LIVENESS_WINDOW=3
+    )
+
+
+@pytest.fixture
 def proxy(alias: str) -> Iterator[Proxy]:
     """A link to the server under test; SQLite has none."""
     server = servers.named_server(alias) if alias in servers.ALIASES else None
