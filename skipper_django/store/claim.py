@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ..core.buckets import BUCKETS, BucketRange
 from ..core.tokens import new_token
 from .database import Database
-from .dialects.base import Part
+from .dialects.base import Part, still
 
 # What a worker needs to know of a task to run it.
 PAYLOAD = (
@@ -158,7 +158,7 @@ def take(
         f"lease_expires_at = %s, attempts = attempts + 1, last_attempted_at = %s, "
         f"started_at = COALESCE(started_at, %s), "
         f"worker_ids = {database.dialect.append('worker_ids')} "
-        f"WHERE id IN ({listed}) AND status = 1"
+        f"WHERE id IN ({listed}) AND {still(1)}"
     )
     expires = database.to_db(now + timedelta(seconds=claimant.lease_duration))
     params = [token, expires, started, started, f"{claimant.member_id}\n"]

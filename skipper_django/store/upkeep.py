@@ -16,6 +16,7 @@ from ..core.reasons import FailReason
 from ..core.states import TaskState
 from ..core.tokens import tokens_of
 from .database import Database
+from .dialects.base import Part, still
 from .settle import HasToken, fence
 
 Held = TypeVar("Held", bound=HasToken)
@@ -56,7 +57,27 @@ def promote(database: Database, lanes: Sequence[int], buckets: BucketRange, now:
         f"AND ord = 0 AND run_after <= %s AND bucket >= %s AND bucket < %s LIMIT {BATCH}",
         [database.to_db(now), buckets.start, buckets.stop],
     )
-    return _update(database, [pk for (pk,) in rows], "status = 1, ord = -priority", "status = 0")
+    return _update(database, [pk for (pk,) in rows], "status = 1, ord = -priority", still(0))
+
+
+def next_due(database: Database, lanes: Sequence[int], buckets: BucketRange) -> datetime | None:
+    """When the earliest SCHEDULED task of the share is due; one seek a slot."""
+    parts = [
+        Part(lane, part.slot, part.start, part.stop, part.is_whole)
+        for lane in lanes
+        for part in buckets.parts()
+    ]
+    most = database.dialect.max_parts
+    moments = [
+        database.dialect.from_db(run_after)
+        for start in range(0, len(parts), most)
+        for *_, run_after in database.rows(
+            database.dialect.heads(
+                database.tasks, parts[start : start + most], 1, 1, TaskState.SCHEDULED.value
+            )
+        )
+    ]
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +135,14 @@ def reclaim(
     first = [task.id for task in tasks if task.lost_leases == 0]
     again = [task.id for task in tasks if 0 < task.lost_leases < MAX_LOST_LEASES - 1]
     fence = "lease_token = NULL, lease_expires_at = NULL, lost_leases = lost_leases + 1"
-    still = f"status = 2 AND {_run_out(dead)}"
+    held = f"{still(2)} AND {_run_out(dead)}"
     moment = database.to_db(now)
-    count = _update(database, first, f"status = 1, ord = -priority, {fence}", still, [], [moment])
+    count = _update(database, first, f"status = 1, ord = -priority, {fence}", held, [], [moment])
     count += _update(
         database,
         again,
         f"status = 0, ord = 0, run_after = %s, {fence}",
-        still,
+        held,
         [database.to_db(now + SECOND_LOSS_DELAY)],
         [moment],
     )
@@ -132,7 +153,7 @@ def reclaim(
                 database,
                 [task.id],
                 f"{setters}errors = %s, {fence}",
-                still,
+                held,
                 [moment, FailReason.WORKER_LOST.value, _errors_of_lost(task)],
                 [moment],
             )
@@ -167,7 +188,7 @@ def prune(
     ids = sorted(pk for (pk,) in rows)
     for first in range(0, len(ids), DELETE_BATCH):
         listed = _list(ids[first : first + DELETE_BATCH])
-        sql = f"DELETE FROM {database.tasks} WHERE id IN ({listed}) AND status >= 3"  # noqa: S608
+        sql = f"DELETE FROM {database.tasks} WHERE id IN ({listed}) AND status + 0 >= 3"  # noqa: S608
         database.through_contention(lambda sql=sql: database.execute(sql))  # type: ignore[misc]
     return len(ids), end
 
@@ -176,17 +197,17 @@ def _update(
     database: Database,
     ids: Sequence[int],
     setters: str,
-    still: str,
+    condition: str,
     set_params: Sequence[Any] = (),
-    still_params: Sequence[Any] = (),
+    condition_params: Sequence[Any] = (),
 ) -> int:
     if not ids:
         return 0
     sql = (
         f"UPDATE {database.tasks} SET {setters} "  # noqa: S608
-        f"WHERE id IN ({_list(sorted(ids))}) AND {still}"
+        f"WHERE id IN ({_list(sorted(ids))}) AND {condition}"
     )
-    params = [*set_params, *still_params]
+    params = [*set_params, *condition_params]
     return database.through_contention(lambda: database.execute(sql, params))
 
 

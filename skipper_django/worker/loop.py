@@ -4,16 +4,18 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
 from threading import Event
 
 from ..core.buckets import ALL_BUCKETS, Share
 from ..core.clock import Clock, monotonic
 from ..core.config import Config
+from ..core.hint import Hint
 from ..core.telemetry import SILENT, Telemetry
 from ..janitor import Janitor
 from ..store.claim import Claimant, Lease, choose, take
 from ..store.database import Database
+from .alarm import Alarm
+from .arrivals import Arrivals
 from .cluster import Cluster
 from .custody import Custody, Patience
 from .execute import Executor
@@ -69,7 +71,7 @@ class Worker:
         self._shutdown = shutdown
         shutdown.wake = self.wake
         self._database = Database(config.database, telemetry)
-        self._finished: SimpleQueue[Finished | None] = SimpleQueue()
+        self._arrivals = Arrivals()
         self._stuck: list[Finished] = []
         self._turn = 0
         self._custody = Custody(options.pulse)
@@ -86,7 +88,7 @@ class Worker:
         self._janitor = Janitor(self._database, clock, config)
         self._thief = Thief(self._database, clock, self._janitor, config.steal_after)
         executor = Executor(clock, self.cluster, config.max_payload_bytes)
-        self.slots = Slots(options.concurrency, executor, self._finished.put, self._custody)
+        self.slots = Slots(options.concurrency, executor, self._arrivals.put, self._custody)
 
     def _running(self) -> int:
         """How many attempts are being made; what waits for a slot is not."""
@@ -94,7 +96,7 @@ class Worker:
 
     def wake(self) -> None:
         """End the loop's present wait; safe in a signal handler."""
-        self._finished.put(None)
+        self._arrivals.ring()
 
     def run(self) -> int:
         """Raises MemberNameTaken when the chosen name is another live member's."""
@@ -116,7 +118,7 @@ class Worker:
         self._log_state("stopped")
         return self._exit_status(ended)
 
-    def _helpers(self) -> list[LeaseKeeper | UpkeepThread | PulseThread]:
+    def _helpers(self) -> list[LeaseKeeper | UpkeepThread | Alarm | PulseThread]:
         duration = self._config.lease_duration
         keeper = LeaseKeeper(
             self._database, self._clock, self._custody, duration, self.cluster.member_id
@@ -124,9 +126,14 @@ class Worker:
         upkeep = UpkeepThread(
             self._database, self._janitor, self.cluster, self._lanes, duration, self.wake
         )
+        alarm = self._alarm = Alarm(
+            self._database, self._config, self.cluster, self._lanes, upkeep, self._arrivals
+        )
+        self._settler.on_retry = upkeep.look_again
+        self.cluster.on_change = lambda: alarm.heed(Hint(scheduled=True))
         pulse = self._options.pulse
         beats = [PulseThread(pulse, self.cluster, self._config)] if pulse else []
-        return [keeper, upkeep, *beats]
+        return [keeper, upkeep, alarm, *beats]
 
     def _exit_status(self, ended: bool) -> int:
         if self._stuck:
@@ -136,6 +143,7 @@ class Worker:
     def round(self) -> None:
         """Collect what has finished, store it, claim what can start, hand it to the slots."""
         self._database.telemetry.held(len(self._custody))
+        self._pace.is_woken = self._alarm.is_reliable
         self._collect(self._pace.wait_seconds(busy=len(self._custody) > 0))
         with self._outage.survived():
             self._settler.settle()
@@ -176,19 +184,15 @@ class Worker:
             self._take_finished(0)
 
     def _take_finished(self, wait: float) -> None:
-        try:
-            finished = self._finished.get(timeout=wait) if wait else self._finished.get_nowait()
-            while True:
-                if finished is None:
-                    self._pace.woken()
-                elif finished.stuck:
-                    self._stuck.append(finished)
-                else:
-                    self._settler.add(finished)
-                    self._pace.finished(finished.seconds)
-                finished = self._finished.get_nowait()
-        except Empty:
-            pass
+        finished, rung = self._arrivals.take(wait)
+        if rung:
+            self._pace.woken()
+        for attempt in finished:
+            if attempt.stuck:
+                self._stuck.append(attempt)
+            else:
+                self._settler.add(attempt)
+                self._pace.finished(attempt.seconds)
 
     # Hand back
 
@@ -282,13 +286,12 @@ class Worker:
             self._settler.settle()
 
     def _log_state(self, state: str) -> None:
-        queues = ", ".join(self._options.queues) or "all"
         logger.info(
             "worker %s %s (tenant %s, queues %s, concurrency %d)",
             self.cluster.member_id,
             state,
             self._config.tenant,
-            queues,
+            ", ".join(self._options.queues) or "all",
             self._options.concurrency,
             extra=self._extra(),
         )

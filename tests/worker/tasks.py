@@ -159,6 +159,13 @@ def uses_connection(alias: str) -> bool:
     return connections[alias].connection is not None
 
 
+@task(max_attempts=2, backoff=fixed(1))
+def fail_once(path: str) -> None:
+    note(path, "attempt")
+    if len(lines(path)) == 1:
+        raise ValueError("the first time")
+
+
 # Calls of this library keep the interpreter, as those of many an extension do.
 _holding = ctypes.PyDLL(None)
 
