@@ -49,13 +49,18 @@ def promote(database: Database, lanes: Sequence[int], buckets: BucketRange, now:
     if not lanes or not buckets:
         return 0
     # No ORDER BY: PostgreSQL would walk the primary key for it. `ord = 0` makes it one seek a slot.
+    moment = database.to_db(now)
     rows = database.rows(
         f"SELECT id FROM {database.tasks} WHERE lane IN ({_list(lanes)}) "  # noqa: S608
         f"AND status = 0 AND slot IN ({_list(part.slot for part in buckets.parts())}) "
         f"AND ord = 0 AND run_after <= %s AND bucket >= %s AND bucket < %s LIMIT {BATCH}",
-        [database.to_db(now), buckets.start, buckets.stop],
+        [moment, buckets.start, buckets.stop],
     )
-    return _update(database, [pk for (pk,) in rows], "status = 1, ord = -priority", "status = 0")
+    # Due still: meanwhile it may have run, and wait for its next attempt.
+    due = "status = 0 AND run_after <= %s"
+    return _update(
+        database, [pk for (pk,) in rows], "status = 1, ord = -priority", due, [], [moment]
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class Cluster:
         self.incarnation = new_incarnation()
         self.counters = Counters()
         self.view = EMPTY_VIEW
-        self.row_was_lost = threading.Event()
+        self.leases_in_doubt = threading.Event()
         self.failure: MemberNameTaken | None = None
         self.taken_over: int | None = None
         self.running: Callable[[], int] = lambda: 0
@@ -100,6 +100,10 @@ class Cluster:
         if not self._registers:
             return True
         return monotonic() - self._beaten_at < self._config.cluster_liveness_window
+
+    def holds_leases(self) -> bool:
+        """Is it certain that nobody has counted this member as dead and taken its leases?"""
+        return self.is_trusted() and not self.leases_in_doubt.is_set()
 
     # Share
 
@@ -190,6 +194,11 @@ class Cluster:
             self._clock.now(),
         )
         self._database.telemetry.beaten(monotonic() - started)
+        if alive and not self.is_trusted():
+            # Silent for its whole window: whoever saw it dead may take leases of this incarnation
+            # back, even later, so that it must not claim under it again.
+            members.leave(self._database, self.tenant, self.member_id, self.incarnation)
+            alive = False
         if not alive:
             self._rejoin()
         self._look(started)
@@ -272,13 +281,15 @@ class Cluster:
 
     def _rejoin(self) -> None:
         logger.warning(
-            "the row of member %s is gone or taken over: its unstarted tasks are handed back",
+            "member %s was silent for its whole window, or its row is gone or taken over: "
+            "its unstarted tasks are handed back",
             self.member_id,
             extra=self._extra(),
         )
         self.incarnation = new_incarnation()
-        self.row_was_lost.set()
+        self.leases_in_doubt.set()
         self._register()
+        self._wake.set()  # the new row tells at once what it has done, and whether it drains
         logger.warning("member %s has joined again", self.member_id, extra=self._extra())
 
     def _extra(self) -> dict[str, object]:

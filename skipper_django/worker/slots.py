@@ -107,11 +107,10 @@ class Slots:
     def _work(self) -> None:
         connections = ThreadConnections()
         while (attempt := self._next(connections)) is not None:
-            started = monotonic()
-            if started >= attempt.lease.trusted_until:
+            if not self._executor.may_start(attempt.lease):
                 self._report(Finished(attempt.lease, Released(), 0.0))
                 continue
-            attempt.lease.begun = started
+            attempt.lease.begun = started = monotonic()
             connections.before_task()
             outcome = self._executor.run(attempt, self._interruptible(attempt, started))
             connections.after_task()
@@ -225,11 +224,10 @@ class EventLoop:
             self._closing = self._loop.create_task(self._close_connections())
 
     async def _run(self, attempt: Attempt) -> None:
-        started = monotonic()
-        if started >= attempt.lease.trusted_until:
+        if not self._executor.may_start(attempt.lease):
             self._report(Finished(attempt.lease, Released(), 0.0))
             return
-        attempt.lease.begun = started
+        attempt.lease.begun = started = monotonic()
         await self._care_for_connections()
         outcome = await self._executor.run_async(attempt, self._limited(attempt, started))
         self._report(Finished(attempt.lease, outcome, monotonic() - started))
