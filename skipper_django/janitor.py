@@ -50,9 +50,10 @@ class Janitor:
         How many. Those left over by the bound of one batch come with the next round.
         """
         total = 0
-        now = self._clock.now() - timedelta(seconds=late)
+        now = self._clock.now()
+        ran_out = now - timedelta(seconds=late)
         for share in shares:
-            lost = upkeep.expired(self._database, share.lanes, share.buckets, now, dead)
+            lost = upkeep.expired(self._database, share.lanes, share.buckets, ran_out, dead)
             total += upkeep.reclaim(self._database, lost, now, dead) if lost else 0
         self._database.telemetry.reclaimed(total)
         if total:

@@ -61,13 +61,18 @@ def promote(database: Database, lanes: Sequence[int], buckets: BucketRange, now:
     if not slots:
         return 0
     # No ORDER BY: PostgreSQL would walk the primary key for it. `ord = 0` makes it one seek a slot.
+    moment = database.to_db(now)
     rows = database.rows(
         f"SELECT id FROM {database.tasks} WHERE lane IN ({_list(last)}) "  # noqa: S608
         f"AND status = 0 AND slot IN ({_list(slots)}) "
         f"AND ord = 0 AND run_after <= %s AND bucket >= %s AND bucket < %s LIMIT {BATCH}",
-        [database.to_db(now), buckets.start, buckets.stop],
+        [moment, buckets.start, buckets.stop],
     )
-    return _update(database, [pk for (pk,) in rows], "status = 1, ord = -priority", still(0))
+    # Due still: meanwhile it may have run, and wait for its next attempt.
+    due = f"{still(0)} AND run_after <= %s"
+    return _update(
+        database, [pk for (pk,) in rows], "status = 1, ord = -priority", due, [], [moment]
+    )
 
 
 def next_due(database: Database, lanes: Sequence[int], buckets: BucketRange) -> datetime | None:

@@ -49,7 +49,7 @@ class Alarm:
         self._seen_version: int | None = None
         self._is_on = config.wake_up is not False
         self._listens = self._is_on and database.dialect.notifies
-        self._bell, self._bell_end = socket.socketpair()
+        self._bell: tuple[socket.socket, socket.socket] | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="skipper-wake-up", daemon=True)
 
@@ -87,15 +87,17 @@ class Alarm:
         if self._is_on:
             if self.sees_commits:
                 self._arrivals.saw_commit = self.saw_commit
+            self._bell = socket.socketpair()
             self._thread.start()
 
     def stop(self) -> None:
         self._stop.set()
-        self._bell_end.send(b"\0")
-        if self._thread.is_alive():
-            self._thread.join(timeout=5)
-        self._bell.close()
-        self._bell_end.close()
+        if self._bell is None:
+            return
+        self._bell[1].send(b"\0")
+        self._thread.join(timeout=5)
+        for end in self._bell:
+            end.close()
 
     def _run(self) -> None:
         inbox = self._open_inbox()
@@ -103,7 +105,8 @@ class Alarm:
         listen(channel, self.heed)
         try:
             with selectors.DefaultSelector() as selector:
-                selector.register(self._bell, selectors.EVENT_READ)
+                bell, _ = self._bell or socket.socketpair()
+                selector.register(bell, selectors.EVENT_READ)
                 if inbox is not None:
                     selector.register(inbox, selectors.EVENT_READ)
                 while not self._stop.is_set():
@@ -127,8 +130,8 @@ class Alarm:
     def _wait(self, selector: selectors.BaseSelector) -> None:
         missing = self._listens and self._notices is None
         for key, _ in selector.select(LONGEST_PAUSE_SECONDS if missing else None):
-            if key.fileobj is self._bell:
-                continue
+            if isinstance(key.fileobj, socket.socket):
+                continue  # the bell: it is to stop
             with self._outage.survived():
                 source: Any = key.fileobj
                 for hint in source.read():

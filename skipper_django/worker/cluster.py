@@ -7,22 +7,22 @@ same ranges from the same list; a view that is out of date costs a lost race, ne
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import timedelta
+from math import inf
 from typing import Any
 
 from ..core.buckets import ALL_BUCKETS, BucketRange, Share
 from ..core.clock import Clock, monotonic
 from ..core.config import Config
 from ..core.errors import MemberNameTaken
-from ..core.membership import EMPTY_VIEW, MemberRow, MemberState, View
+from ..core.membership import EMPTY_VIEW, MemberState, View
 from ..core.reasons import FetchMode, FetchReason
 from ..core.tokens import new_incarnation
 from ..store import members
 from ..store.database import Database
 from .fetch import Counters, Fetch
+from .neighbours import Neighbours
 from .outage import Outage
-from .process import is_certainly_dead
 from .registration import Applicant, Registration
 
 logger = logging.getLogger("skipper_django.cluster")
@@ -46,7 +46,7 @@ class Cluster:
         self.incarnation = new_incarnation()
         self.counters = Counters()
         self.view = EMPTY_VIEW
-        self.row_was_lost = threading.Event()
+        self.leases_in_doubt = threading.Event()
         self.failure: MemberNameTaken | None = None
         self.taken_over: int | None = None
         self.running: Callable[[], int] = lambda: 0
@@ -60,11 +60,11 @@ class Cluster:
         self._state = MemberState.ACTIVE
         self._fetch = Fetch((), None if self._registers else FetchReason.NOT_REGISTERED)
         self._has_fetched = False
-        self._beaten_at = -float("inf")
-        self._pruned_at = monotonic()
+        self.beaten_for: Callable[[], float] = lambda: -inf  # by a stand-in, on our behalf
+        self._beaten_at, self._pruned_at = -inf, monotonic()
+        self._neighbours = Neighbours(database, config.tenant, applicant.name)
         self._outage = Outage(database, applicant.name, "send heartbeats")
-        self._wake = threading.Event()
-        self._stop = threading.Event()
+        self._wake, self._stop = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="skipper-heartbeat", daemon=True)
 
     # Life
@@ -100,7 +100,12 @@ class Cluster:
         """Has it beaten within its own liveness window? Else others may count it as dead."""
         if not self._registers:
             return True
-        return monotonic() - self._beaten_at < self._config.cluster_liveness_window
+        beaten_at = max(self._beaten_at, self.beaten_for())
+        return monotonic() - beaten_at < self._config.cluster_liveness_window
+
+    def holds_leases(self) -> bool:
+        """Is it certain that nobody has counted this member as dead and taken its leases?"""
+        return self.is_trusted() and not self.leases_in_doubt.is_set()
 
     # Share
 
@@ -195,6 +200,11 @@ class Cluster:
             self._clock.now(),
         )
         self._database.telemetry.beaten(monotonic() - started)
+        if alive and not self.is_trusted():
+            # Silent for its whole window: whoever saw it dead may take leases of this incarnation
+            # back, even later, so that it must not claim under it again.
+            members.leave(self._database, self.tenant, self.member_id, self.incarnation)
+            alive = False
         if not alive:
             self._rejoin()
         self._look(started)
@@ -204,7 +214,7 @@ class Cluster:
         before = monotonic()
         rows = members.all_of(self._database, self._config.tenant)
         seconds = monotonic() - before
-        checked = [self._checked(row) for row in rows]
+        checked = [self._neighbours.checked(row, self.incarnation) for row in rows]
         divided_among = self.view.divided_among
         self.view = View.of(checked, now, self._config.cluster_liveness_window)
         self._beaten_at = started
@@ -219,21 +229,6 @@ class Cluster:
         if first == self.member_id and started - self._pruned_at > PRUNE_EVERY_SECONDS:
             self._pruned_at = started
             members.prune(self._database, self._config.tenant, now)
-
-    def _checked(self, row: MemberRow) -> MemberRow:
-        """The row, marked dead if its process has certainly gone from this host."""
-        if (
-            row.state is MemberState.DEAD
-            or row.incarnation == self.incarnation
-            or not is_certainly_dead(row.host_key, row.pid, row.process_started)
-        ):
-            return row
-        if members.mark_dead(
-            self._database, self._config.tenant, row.member_id, row.incarnation
-        ):  # else it has left in good order since its row was read, or somebody has told already
-            told = "member %s is dead: its process is gone"
-            logger.warning(told, row.member_id, extra=self._extra())
-        return replace(row, state=MemberState.DEAD)
 
     def _report(self) -> dict[str, Any]:
         fetch, counters = self._fetch, self.counters
@@ -283,13 +278,15 @@ class Cluster:
 
     def _rejoin(self) -> None:
         logger.warning(
-            "the row of member %s is gone or taken over: its unstarted tasks are handed back",
+            "member %s was silent for its whole window, or its row is gone or taken over: "
+            "its unstarted tasks are handed back",
             self.member_id,
             extra=self._extra(),
         )
         self.incarnation = new_incarnation()
-        self.row_was_lost.set()
+        self.leases_in_doubt.set()
         self._register()
+        self._wake.set()  # the new row tells at once what it has done, and whether it drains
         logger.warning("member %s has joined again", self.member_id, extra=self._extra())
 
     def _extra(self) -> dict[str, object]:

@@ -17,7 +17,7 @@ from ..compat import (
     task_started,
 )
 from ..core.backoff import delay_before_retry
-from ..core.clock import Clock
+from ..core.clock import Clock, monotonic
 from ..core.errors import (
     BadArguments,
     BadBackoff,
@@ -87,6 +87,11 @@ class Executor:
     clock: Clock
     member: HasMemberId
     max_result_bytes: int
+    holds_leases: Callable[[], bool] = lambda: True
+
+    def may_start(self, lease: Lease) -> bool:
+        """Is the task certain to be this worker's still? Asked right before it is called."""
+        return monotonic() < lease.trusted_until and self.holds_leases()
 
     def prepare(self, lease: Lease) -> Attempt | Failed:
         """Find the code and decode the arguments; what cannot run is parked with a reason."""

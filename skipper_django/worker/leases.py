@@ -50,11 +50,13 @@ class LeaseKeeper:
         self._custody.trust(trusted_until)
         lost = renew(self._database, held, self._clock.now(), self._lease_duration)
         self._database.telemetry.renewed(len(held) - len(lost))
+        gone = {(lease.id, lease.token) for lease in lost}
+        for lease in held:
+            # What is lost may be waiting for a slot: it must not start any more.
+            is_lost = (lease.id, lease.token) in gone
+            lease.trusted_until = 0.0 if is_lost else trusted_until
         for lease in lost:
             report_lost(self._custody, lease, self._member_id, self._database.telemetry)
-        for lease in held:
-            if self._custody.holds(lease):
-                lease.trusted_until = trusted_until
 
     def _run(self) -> None:
         while not self._stop.wait(self._lease_duration / RENEWALS_PER_LEASE):

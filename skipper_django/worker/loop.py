@@ -72,7 +72,9 @@ class Worker:
         self._outage = Outage(self._database, options.member_name, "claim and settle tasks")
         self._janitor = Janitor(self._database, clock, config)
         self._thief = Thief(self._database, clock, self._janitor, config.steal_after)
-        executor = Executor(clock, self.cluster, config.max_payload_bytes)
+        executor = Executor(
+            clock, self.cluster, config.max_payload_bytes, self.cluster.holds_leases
+        )
         self.slots = Slots(options.concurrency, executor, self._arrivals.put, self._custody)
 
     def _running(self) -> int:
@@ -119,9 +121,10 @@ class Worker:
         )
         self._settler.on_retry = upkeep.look_again
         self.cluster.on_change = lambda: alarm.heed(Hint(scheduled=True))
-        pulse = self._options.pulse
-        beats = [PulseThread(pulse, self.cluster, self._config)] if pulse else []
-        return [keeper, upkeep, alarm, *beats]
+        if (pulse := self._options.pulse) is None:
+            return [keeper, upkeep, alarm]
+        self.cluster.beaten_for = lambda: pulse.beaten_at
+        return [keeper, upkeep, alarm, PulseThread(pulse, self.cluster, self._config)]
 
     def _exit_status(self, ended: bool) -> int:
         if self._stuck:
@@ -188,12 +191,10 @@ class Worker:
         overdue = self._patience.is_over(self.slots.waiting)
         if overdue:
             self._pace.slow_down()
-        if self.cluster.row_was_lost.is_set():
-            # Others may have counted this member as dead and taken its tasks.
-            self.cluster.row_was_lost.clear()
-            overdue = True
-        if overdue:
+        if overdue or self.cluster.leases_in_doubt.is_set():
             self._settler.hand_back(self.slots.take_back())
+            # Only now: until here nothing starts that others may have taken.
+            self.cluster.leases_in_doubt.clear()
             self._settler.settle()
 
     # Claim
@@ -208,9 +209,9 @@ class Worker:
             if count < room:
                 count += self._claim_share(share, room - count)
         if not count and shares:
-            stolen = self._submit(
-                self._thief.steal(shares, self._claimant(shares[0]), room), monotonic()
-            )
+            before = monotonic()
+            leases = self._thief.steal(shares, self._claimant(shares[0]), room)
+            stolen = self._submit(leases, before)
             self.cluster.counters.stolen += stolen
             count += stolen
         self._pace.claimed(count)

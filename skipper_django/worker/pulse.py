@@ -28,7 +28,7 @@ WORD = 8
 
 # The header, in words of eight bytes; the leases follow, each an id, a token and a deadline.
 BEATS, PID, STARTED, INCARNATION, TRUSTED_UNTIL, CONDEMNED_AT, HIGHEST, NAME_BYTES = range(8)
-NAME = 8
+BEATEN_AT, NAME = 8, 9
 TABLE = 128
 ID, TOKEN, DEADLINE, ENTRY = 0, 1, 2, 3
 UNSTARTED = 0.0
@@ -133,6 +133,14 @@ class Pulse:
     @property
     def trusted_until(self) -> float:
         return self._floats[TRUSTED_UNTIL]
+
+    @property
+    def beaten_at(self) -> float:
+        """Monotonic: when the stand-in last sent the member's heartbeat; 0: it has not."""
+        return self._floats[BEATEN_AT]
+
+    def beaten(self, at: float) -> None:
+        self._floats[BEATEN_AT] = at
 
     @property
     def condemned_at(self) -> float:

@@ -112,11 +112,10 @@ class Slots:
         connections = ThreadConnections()
         while (attempt := self._next(connections)) is not None:
             self._custody.began(attempt.lease, attempt.timeout)
-            started = monotonic()
-            if started >= attempt.lease.trusted_until:
+            if not self._executor.may_start(attempt.lease):
                 self._report(Finished(attempt.lease, Released(), 0.0))
                 continue
-            attempt.lease.begun = started
+            attempt.lease.begun = started = monotonic()
             connections.before_task()
             outcome = self._executor.run(attempt, self._interruptible(attempt, started))
             self._custody.ended(attempt.lease)
@@ -239,11 +238,10 @@ class EventLoop:
 
     async def _run(self, attempt: Attempt) -> None:
         self._custody.began(attempt.lease, attempt.timeout)
-        started = monotonic()
-        if started >= attempt.lease.trusted_until:
+        if not self._executor.may_start(attempt.lease):
             self._report(Finished(attempt.lease, Released(), 0.0))
             return
-        attempt.lease.begun = started
+        attempt.lease.begun = started = monotonic()
         await self._care_for_connections()
         outcome = await self._executor.run_async(attempt, self._limited(attempt, started))
         self._custody.ended(attempt.lease)

@@ -228,8 +228,9 @@ class Acting:
 
     def _beat(self) -> None:
         if self._registers:
-            now, tenant = self._clock.now(), self._config.tenant
-            members.beat(self._database, tenant, self.member_id, self._incarnation, {}, now)
+            started, now, tenant = monotonic(), self._clock.now(), self._config.tenant
+            if members.beat(self._database, tenant, self.member_id, self._incarnation, {}, now):
+                self._pulse.beaten(started)
 
     def settle(self, overdue: float, telemetry: Callable[[], Telemetry]) -> bool:
         """Store what overran its timeout, hand back the rest; False while the database is away."""

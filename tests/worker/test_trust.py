@@ -1,0 +1,90 @@
+"""A worker starts nothing that may be another's by now, however it came to hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from skipper_django.core.clock import ManualClock
+from skipper_django.core.config import Config
+from skipper_django.core.states import TaskState
+from skipper_django.models import Member, Task
+from skipper_django.store.database import Database
+from skipper_django.worker.loop import Worker
+from skipper_django.worker.options import WorkerOptions
+from skipper_django.worker.shutdown import Shutdown
+from tests.model.watched import SteppedSlots, told_time
+from tests.store.support import leases, row, save
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def clock() -> Iterator[ManualClock]:
+    clock = ManualClock()
+    with told_time(clock):
+        yield clock
+
+
+@pytest.fixture
+def worker(alias: str, clock: ManualClock) -> Worker:
+    """A member whose threads the test plays."""
+    options = WorkerOptions(member_name="ann", queues=("default",))
+    worker = Worker(Config(database=alias, lease_duration=600.0), options, clock, Shutdown())
+    worker.cluster._thread = mock.Mock()
+    worker.slots = SteppedSlots(4, worker.slots._executor, worker._arrivals.put, worker._custody)
+    worker.cluster.join()
+    worker._helpers()
+    return worker
+
+
+def test_a_stolen_lease_is_trusted_from_before_it_was_taken(
+    alias: str, worker: Worker, clock: ManualClock
+) -> None:
+    (lease,) = leases(Database(alias))
+
+    def steal(*args: Any) -> list[Any]:
+        clock.advance(45.0)  # stopped right after the claim
+        return [lease]
+
+    with mock.patch.object(worker._thief, "steal", steal):
+        worker._claim()
+
+    assert lease.trusted_until == 600.0
+
+
+def test_what_waits_in_a_silent_member_is_handed_back_when_it_comes_back(
+    alias: str, worker: Worker, clock: ManualClock
+) -> None:
+    save(Database(alias), row(run_after=clock.now()))
+    worker.round()
+    held = Task.objects.using(alias).get()
+    incarnation = worker.cluster.incarnation
+
+    clock.advance(61.0)  # longer than the liveness window, shorter than the lease
+    worker.cluster.beat()
+    assert not worker.slots._executor.holds_leases()
+    with mock.patch.object(worker, "_claim"):
+        worker.round()
+
+    released = Task.objects.using(alias).get()
+    assert (held.status, released.status) == (TaskState.RUNNING, TaskState.READY)
+    assert (released.attempts, released.lost_leases) == (0, 0)
+    assert worker.cluster.incarnation != incarnation
+    assert worker.slots._executor.holds_leases()
+
+
+def test_a_member_that_joins_again_while_it_drains_says_so_at_once(
+    alias: str, worker: Worker, clock: ManualClock
+) -> None:
+    worker.cluster._wake.clear()
+    clock.advance(61.0)
+
+    worker.cluster.drain()
+
+    assert worker.cluster._wake.is_set(), "the next heartbeat does not wait for its interval"
+    worker.cluster.beat()
+    assert Member.objects.using(alias).get().state == Member.State.DRAINING
