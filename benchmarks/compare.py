@@ -60,12 +60,15 @@ def _medians(rounds: list[Figures]) -> Figures:
 
 def _install(names: list[str], found: Results, *, renew: bool) -> dict[str, str]:
     """The interpreter of each peer that can be had; `found` is told why the others cannot."""
-    pythons = {}
+    pythons, made = {}, set()
     for name in names:
+        peer = load(name)
+        again = renew and peer.name not in made
         try:
-            pythons[name] = str(venvs.python_of(name, load(name).requirements, renew=renew))
+            pythons[name] = str(venvs.python_of(peer.name, peer.requirements, renew=again))
         except venvs.NotInstalled as reason:
             found.missing[name] = f"cannot be installed: {reason}"
+        made.add(peer.name)
     return pythons
 
 

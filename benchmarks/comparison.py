@@ -78,7 +78,7 @@ def _figures_on(database: str, found: Results) -> str:
 def _circumstances(found: Results) -> str:
     plan = found.plan
     peers = [
-        f"- {found.versions[key]}: {load(key).setting}."
+        f"- {key}: {found.versions[key]}. {load(key).setting}."
         for key in (OURS, *PEERS)
         if key in found.versions
     ]

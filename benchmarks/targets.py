@@ -187,6 +187,7 @@ MS, A_SECOND, PERCENT = "{:.1f} ms", "{:.1f}/s", "{:.1f} %"
 TARGETS: tuple[Line, ...] = (
     Against("drain, 1 process", ("drain_1",), ("mariadb",), ("django-tasks-db",), 30, 8_000),
     Against("drain, 1 process", ("drain_1",), ("postgresql",), ("pgqueuer",), 1.5),
+    Against("drain, 1 process", ("drain_1",), ("postgresql",), ("pgqueuer-100",)),
     Against("drain, 1 process", ("drain_1",), ("postgresql",), ("procrastinate",)),
     Against("drain, 1 process", ("drain_1",), ("sqlite",), ("huey",), 3),
     Against(

@@ -6,7 +6,7 @@ import importlib
 
 from benchmarks.peers.base import Peer
 
-# Name to class; each has its rows in the table, in this order.
+# Name to class, in the order of the tables; one package may stand here in two settings.
 PEERS = {
     "django-tasks-db": "benchmarks.peers.django_tasks_db:DjangoTasksDb",
     "dj-queue": "benchmarks.peers.dj_queue:DjQueue",
@@ -15,6 +15,7 @@ PEERS = {
     "threadmill": "benchmarks.peers.threadmill:Threadmill",
     "procrastinate": "benchmarks.peers.procrastinate:Procrastinate",
     "pgqueuer": "benchmarks.peers.pgqueuer:PgQueuer",
+    "pgqueuer-100": "benchmarks.peers.pgqueuer:PgQueuerInHundreds",
     "huey": "benchmarks.peers.huey:Huey",
 }
 OURS = "skipper_django"

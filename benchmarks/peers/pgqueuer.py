@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from benchmarks.effects import leave
 from benchmarks.peers.base import WORK, Peer
@@ -16,9 +16,10 @@ class PgQueuer(Peer):
     requirements = ("pgqueuer[asyncpg]",)
     databases = ("postgresql",)
     setting = (
-        "N x `PgQueuer.run()`, batches of 10, its default; asyncpg, uvloop, async task "
-        "(its `pgq run` fails at start with the typer it installs)"
+        "N x `PgQueuer.run()`, batches of 10, its default; asyncpg, uvloop, async task, its own "
+        "autovacuum settings (its `pgq run` fails at start with the typer it installs)"
     )
+    batch: ClassVar[int] = 10
     bulk = backlog = True
     uses_django = False
 
@@ -42,6 +43,7 @@ class PgQueuer(Peer):
 
     def set_up(self) -> None:
         self.runner.run(self.queries.install())
+        self.runner.run(self.queries.optimize_autovacuum())
 
     def clear(self) -> None:
         truncate = "TRUNCATE pgqueuer, pgqueuer_log, pgqueuer_statistics"
@@ -82,6 +84,11 @@ class PgQueuer(Peer):
                 leave(int(job.payload))
 
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, queue.shutdown.set)
-            await queue.run()
+            await queue.run(batch_size=self.batch)
 
         self.runner.run(run())
+
+
+class PgQueuerInHundreds(PgQueuer):
+    setting = "the same in batches of 100: it advises larger ones for short tasks, with no number"
+    batch = 100

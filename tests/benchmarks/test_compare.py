@@ -151,7 +151,7 @@ def test_the_tables_say_who_ran_how_and_who_did_not(tmp_path: Path) -> None:
     assert "| drain, 1 process, sqlite | huey 2,000/s | 9,000/s | 4.5 | >= 3 x | yes |" in text
     assert "| SQLite 3 | enqueue/s |" in text
     assert "| huey | - | - | 2,000 |" in text
-    assert f"- huey 3.5 on Python 3.13: {load('huey').setting}." in text
+    assert f"- huey: huey 3.5 on Python 3.13. {load('huey').setting}." in text
     assert "- Not measured: threadmill: cannot be installed: no matching distribution" in text
 
 
@@ -185,7 +185,7 @@ def test_every_peer_says_how_it_runs_without_its_library(name: str) -> None:
     assert peer.setting
     assert set(peer.databases) <= {"sqlite", "mariadb", "mysql", "postgresql", "redis"}
     assert bool(peer.requirements) == (name != OURS)
-    assert name in (peer.name, OURS)
+    assert name == OURS or name.startswith(peer.name)
 
 
 def test_a_stopped_run_may_lack_tasks_but_not_double_them(tmp_path: Path) -> None:
