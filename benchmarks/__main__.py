@@ -8,6 +8,7 @@ report   print the last tables again, or write them into documents between their
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -36,4 +37,6 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
+    # As Ctrl-C does: what was started is stopped.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     main(sys.argv[1:])

@@ -69,7 +69,7 @@ def test_a_bound_counts_where_no_peer_has_a_figure() -> None:
         "-",
         "41,000/s",
         "-",
-        ">= 40,000/s",
+        ">= 1 x, >= 40,000/s",
         "yes",
     ]
     assert cells(target.lines(known(39_000.0))[0])[-1] == "**no**"
