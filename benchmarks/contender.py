@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import tempfile
@@ -18,6 +19,7 @@ from benchmarks.effects import PATH_VARIABLE, Effects
 from benchmarks.peers.base import PEER_VARIABLE, PLACE_VARIABLE, Peer
 from benchmarks.processes import PROJECT, cpu_seconds
 
+CALL_SECONDS = 600.0
 STOP_SECONDS = 15.0
 SHOWN = 300  # characters of what a peer said when it failed
 
@@ -84,7 +86,8 @@ class Contender:
         agent = self._agent
         assert agent is not None
         assert agent.stdin is not None
-        agent.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            agent.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             agent.wait(STOP_SECONDS)
         agent.kill()
@@ -98,6 +101,9 @@ class Contender:
         assert agent.stdout is not None
         agent.stdin.write(json.dumps([name, *arguments]) + "\n")
         agent.stdin.flush()
+        answered, _, _ = select.select([agent.stdout], [], [], CALL_SECONDS)
+        if not answered:
+            raise PeerFailed(f"{name}: no answer within {CALL_SECONDS:g} s")
         line = agent.stdout.readline()
         answer = json.loads(line) if line else {"error": self._said()}
         if "error" in answer:

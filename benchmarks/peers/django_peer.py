@@ -14,6 +14,7 @@ class DjangoPeer(Peer):
     """Persistent connections for all of them: dj-queue and django-ox recommend them."""
 
     apps: ClassVar[tuple[str, ...]]
+    tasks_app: ClassVar[str] = "benchmarks.peers.apps.PeersConfig"
     tasks_module: ClassVar[str] = "benchmarks.peers.tasks"
 
     def backend(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ class Ours(DjangoPeer):
     setting = "`skipper_worker --processes N`, 4 threads each, the defaults"
     bulk = backlog = deferring = True
     apps = ("skipper_django",)
+    tasks_app = "benchmarks"
     tasks_module = "benchmarks.tasks"
 
     def backend(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 INSTALLED_APPS = [
     *(["django_tasks"] if django.VERSION < (6, 0) else []),
     *_peer.apps,
-    "benchmarks.peers.apps.PeersConfig",
+    _peer.tasks_app,
 ]
 TASKS: dict[str, dict[str, Any]] = {"default": _peer.backend()}
 # Every task's start and end at level INFO is no part of a queue's work.
