@@ -1,14 +1,16 @@
-"""The last results as Markdown, and into the documents between their markers."""
+"""Print the last tables, or write them into documents between their markers."""
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import arguments, comparison, results
 from benchmarks.databases import NAMES
 from benchmarks.results import Results
-
-BEGIN, END = "<!-- benchmarks -->", "<!-- /benchmarks -->"
 
 
 @dataclass(frozen=True)
@@ -85,11 +87,46 @@ def _circumstances(results: Results) -> str:
     )
 
 
-def insert(path: Path, block: str) -> None:
+def insert(path: Path, block: str, kind: str = "benchmarks") -> None:
     """Replace what stands between the markers of a document; ValueError where there are none."""
+    opening, closing = markers(kind)
     text = path.read_text()
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, rest = text.partition(opening)
+    _, end, after = rest.partition(closing)
     if not begin or not end:
-        raise ValueError(f"{path} has no {BEGIN} followed by {END}")
-    path.write_text(f"{before}{BEGIN}\n{block}\n{END}{after}")
+        raise ValueError(f"{path} has no {opening} followed by {closing}")
+    path.write_text(f"{before}{opening}\n{block}\n{closing}{after}")
+
+
+def markers(kind: str) -> tuple[str, str]:
+    return f"<!-- {kind} -->", f"<!-- /{kind} -->"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    files = "write them between the markers of FILE"
+    parser.add_argument("files", type=Path, nargs="*", metavar="FILE", help=files)
+    arguments.add_output(parser)
+
+
+def main(options: argparse.Namespace) -> None:
+    """Each table goes where its markers are; a file must have those of one at least."""
+    blocks = _last_blocks(options.output)
+    if not blocks:
+        sys.exit(f"nothing measured yet in {options.output}: run python -m benchmarks")
+    for path in options.files:
+        text = path.read_text()
+        wanted = [kind for kind in blocks if markers(kind)[0] in text] or list(blocks)[:1]
+        for kind in wanted:
+            insert(path, blocks[kind], kind)
+    if not options.files:
+        print("\n\n".join(blocks.values()))
+
+
+def _last_blocks(directory: Path) -> dict[str, str]:
+    """The tables of the last run of each kind, by the name of their markers."""
+    blocks = {}
+    with contextlib.suppress(FileNotFoundError):
+        blocks["benchmarks"] = render(results.load(directory))
+    with contextlib.suppress(FileNotFoundError):
+        blocks["compare"] = comparison.render(comparison.load_last(directory), directory)
+    return blocks
