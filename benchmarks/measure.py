@@ -16,7 +16,10 @@ PARTS = {
     "enqueue": "benchmarks.enqueue:measure",
     "drain": "benchmarks.drain:measure",
     "statements": "benchmarks.drain:measure_statements",
+    "claim": "benchmarks.claim:measure",
     "idle": "benchmarks.idle:measure",
+    "polling": "benchmarks.idle:measure_polling",
+    "sleeping": "benchmarks.sleeping:measure",
     "start": "benchmarks.idle:measure_start",
     "memory": "benchmarks.memory:measure",
 }

@@ -40,6 +40,34 @@ ROWS = (
     Row("statements/s when idle", "{:.1f}", ("idle_statements",)),
     Row("processor when idle (% of a core)", "{:.1f}", ("idle_cpu",)),
     Row(
+        "pick-up without wake-ups, p50 / p99 (ms)",
+        "{:.1f} / {:.1f}",
+        ("polling_pick_up_p50", "polling_pick_up_p99"),
+    ),
+    Row("statements/s when idle, without wake-ups", "{:.1f}", ("polling_idle_statements",)),
+    Row("tasks of 1 ms (sleep) in 32 threads (tasks/s)", "{:,.0f}", ("sleeping_threads",)),
+    Row("async tasks of 100 ms, 2,000 at once (tasks/s)", "{:,.0f}", ("sleeping_async",)),
+    Row(
+        "claim of 100, backlog 1k / 10k / 100k / 1M (ms)",
+        "{:.2f} / {:.2f} / {:.2f} / {:.2f}",
+        ("claim_1k", "claim_10k", "claim_100k", "claim_1000k"),
+    ),
+    Row("the most as a multiple of the least", "{:.2f}", ("span_backlog",)),
+    Row(
+        "claim of 100, share 1/4 / 1/16 / 1/64 of 100k (ms)",
+        "{:.2f} / {:.2f} / {:.2f}",
+        ("claim_share_4", "claim_share_16", "claim_share_64"),
+    ),
+    Row("the same, the whole included", "{:.2f}", ("span_share",)),
+    Row("look into an empty share (ms)", "{:.2f}", ("claim_empty",)),
+    Row(
+        "claim of 100 of 100k beside 100k future / of another queue / of another tenant / "
+        "1M finished (ms)",
+        "{:.2f} / {:.2f} / {:.2f} / {:.2f}",
+        ("claim_future", "claim_queue", "claim_tenant", "claim_finished"),
+    ),
+    Row("the same, alone included", "{:.2f}", ("span_others",)),
+    Row(
         "start of the command to first task; Django alone (s)",
         "{:.2f}; {:.2f}",
         ("first_start", "django_start"),

@@ -28,3 +28,4 @@ INSTALLED_APPS = [
 TASKS: dict[str, dict[str, Any]] = {
     "default": {"BACKEND": "skipper_django.backend.SkipperBackend", "QUEUES": []},
 }
+SKIPPER: dict[str, Any] = json.loads(os.environ.get("SKIPPER_BENCH_SETTINGS", "{}"))
