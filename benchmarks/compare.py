@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
+import os
 import shutil
 import sys
 import tempfile
@@ -40,8 +41,10 @@ def main(options: argparse.Namespace) -> None:
     rounds = options.rounds or (1 if options.quick else 3)
     found = Results(machine.describe(), {**asdict(plan), "rounds": rounds})
     pythons = {OURS: sys.executable, **_install(options.peer, found, renew=options.renew)}
+    loads: list[str] = []
     with _databases(options.database, found) as running:
         for database, where in running.items():
+            loads.append(f"{os.getloadavg()[0]:.0f} before {database}")
             keys = [key for key in pythons if database in load(key).databases]
             figures: dict[str, list[Figures]] = {key: [] for key in keys}
             # All of them in each round: a machine that is busy for a while is so for all.
@@ -50,6 +53,7 @@ def main(options: argparse.Namespace) -> None:
                 figures[key].append(_measure(contender, plan, options.only, found))
             for key in keys:
                 found.figures[targets.entry(key, database)] = _medians(figures[key])
+    found.machine["load"] = f"load average {', '.join(loads)}"
     found.keep(comparison.render(found, options.output), options.output, comparison.LAST)
 
 

@@ -87,7 +87,7 @@ def _circumstances(found: Results) -> str:
     ]
     said = (
         f"Drains of about {plan['seconds']:g} s, backlog and deferred {plan['waiting']:,} tasks, "
-        f"{plan['samples']} pick-ups; figures are medians of {plan['rounds']} rounds. "
+        f"{plan['samples']} pick-ups; rounds, of which figures are medians: {plan['rounds']}. "
         f"{'; '.join(found.machine.values())}."
     )
     return "\n".join([said, "", *peers, *missing])

@@ -122,7 +122,7 @@ class Ours:
         ratio = above / max(below, 1e-9)
         ours = f"{above:,.0f}/s by {below:,.0f}/s"
         return [
-            row(self.what, "-", ours, f"{ratio:.2f}", f">= {self.least:g}", ratio >= self.least)
+            row(self.what, "-", ours, f"{ratio:.2f}", f">= {self.least:.2g}", ratio >= self.least)
         ]
 
 
