@@ -68,6 +68,13 @@ class Effects:
             )
         return effects
 
+    def check_no_double(self) -> list[Effect]:
+        """All effects of a run that was stopped, in order of start; NotExactlyOnce if one twice."""
+        numbers = {effect.number for effect in self.read()}
+        if len(numbers) != len(self):
+            raise NotExactlyOnce(f"{len(self)} calls of {len(numbers)} tasks")
+        return sorted(self.read(), key=lambda effect: effect.started)
+
 
 def middle_rate(effects: list[Effect]) -> float:
     """Starts per second over the middle 90 % of the starts: no start-up, no last stragglers."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import time
 from statistics import median
@@ -9,10 +11,21 @@ from statistics import median
 from benchmarks.databases import StatementCounter
 from benchmarks.processes import bare_django, cpu_seconds, wait_until, worker
 from benchmarks.queue import Bench, Figures, percentile
+from benchmarks.settings import SETTINGS_VARIABLE
 from benchmarks.tasks import noop
 
 # Long enough for a worker that polls less and less often to have come to rest.
 REST_SECONDS = (0.3, 0.8)
+
+
+def measure_polling(bench: Bench) -> Figures:
+    """The same without any wake-up, as for a worker on another host."""
+    os.environ[SETTINGS_VARIABLE] = json.dumps({"WAKE_UP": False})
+    try:
+        figures = measure(bench)
+    finally:
+        del os.environ[SETTINGS_VARIABLE]
+    return {f"polling_{name}": value for name, value in figures.items()}
 
 
 def measure(bench: Bench) -> Figures:

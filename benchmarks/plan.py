@@ -16,6 +16,9 @@ class Plan:
     processes: tuple[int, ...] = (1, 2, 4)
     repeats: int = 3
     samples: int = 60  # of the pick-up latency
+    backlog: int = 1_000  # thousand tasks, the largest that claims are measured in
+    claims: int = 15  # whose median it is
+    sleepers: int = 20_000  # tasks that sleep a millisecond
     rest_seconds: float = 12.0  # until an idle worker has come to its longest rest
     idle_seconds: float = 20.0
     members: int = 16  # that contend
@@ -39,6 +42,9 @@ def quick(tasks: int | None) -> Plan:
         repeats=1,
         processes=(1, 2),
         samples=5,
+        backlog=10,
+        claims=3,
+        sleepers=count,
         rest_seconds=1.0,
         idle_seconds=1.0,
         members=3,

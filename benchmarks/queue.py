@@ -16,6 +16,7 @@ from skipper_django.compat import TaskResult
 from skipper_django.core.states import TaskState
 from skipper_django.enqueue import enqueue_many
 from skipper_django.models import Task
+from skipper_django.registry import SkipperTask
 
 Figures = dict[str, float]
 
@@ -36,10 +37,10 @@ class Bench:
             cursor.execute(f"{delete} {Task._meta.db_table}")
         self.effects.clear()
 
-    def fill(self, count: int) -> None:
+    def fill(self, count: int, task: SkipperTask = noop) -> None:
         """Enqueue the tasks 0 .. count - 1."""
         for start in range(0, count, self.plan.bulk):
-            bulk(range(start, min(count, start + self.plan.bulk)))
+            bulk(range(start, min(count, start + self.plan.bulk)), task)
 
     def check(self, count: int) -> None:
         """Each of the tasks ran exactly once, and its row says so, too."""
@@ -49,8 +50,8 @@ class Bench:
         self.checked += count
 
 
-def bulk(numbers: range) -> list[TaskResult]:
-    return enqueue_many([(noop, [number]) for number in numbers])
+def bulk(numbers: range, task: SkipperTask = noop) -> list[TaskResult]:
+    return enqueue_many([(task, [number]) for number in numbers])
 
 
 def medians(measure: Callable[[], Figures], repeats: int) -> Figures:

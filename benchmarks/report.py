@@ -1,15 +1,18 @@
-"""The last results as Markdown, and into the documents between their markers."""
+"""Print the last tables, or write them into documents between their markers."""
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import arguments, comparison, results
 from benchmarks.databases import NAMES
 from benchmarks.results import Results
 
 ALWAYS = {"load_before", "tasks_checked"}
-BEGIN, END = "<!-- benchmarks -->", "<!-- /benchmarks -->"
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,34 @@ ROWS = (
     Row("pick-up when idle, p50 / p99 (ms)", "{:.1f} / {:.1f}", ("pick_up_p50", "pick_up_p99")),
     Row("statements/s when idle", "{:.1f}", ("idle_statements",)),
     Row("processor when idle (% of a core)", "{:.1f}", ("idle_cpu",)),
+    Row(
+        "pick-up without wake-ups, p50 / p99 (ms)",
+        "{:.1f} / {:.1f}",
+        ("polling_pick_up_p50", "polling_pick_up_p99"),
+    ),
+    Row("statements/s when idle, without wake-ups", "{:.1f}", ("polling_idle_statements",)),
+    Row("tasks of 1 ms (sleep) in 32 threads (tasks/s)", "{:,.0f}", ("sleeping_threads",)),
+    Row("async tasks of 100 ms, 2,000 at once (tasks/s)", "{:,.0f}", ("sleeping_async",)),
+    Row(
+        "claim of 100, backlog 1k / 10k / 100k / 1M (ms)",
+        "{:.2f} / {:.2f} / {:.2f} / {:.2f}",
+        ("claim_1k", "claim_10k", "claim_100k", "claim_1000k"),
+    ),
+    Row("the most as a multiple of the least", "{:.2f}", ("span_backlog",)),
+    Row(
+        "claim of 100, share 1/4 / 1/16 / 1/64 of 100k (ms)",
+        "{:.2f} / {:.2f} / {:.2f}",
+        ("claim_share_4", "claim_share_16", "claim_share_64"),
+    ),
+    Row("the same, the whole included", "{:.2f}", ("span_share",)),
+    Row("look into an empty share (ms)", "{:.2f}", ("claim_empty",)),
+    Row(
+        "claim of 100 of 100k beside 100k future / of another queue / of another tenant / "
+        "1M finished (ms)",
+        "{:.2f} / {:.2f} / {:.2f} / {:.2f}",
+        ("claim_future", "claim_queue", "claim_tenant", "claim_finished"),
+    ),
+    Row("the same, alone included", "{:.2f}", ("span_others",)),
     Row(
         "start of the command to first task; Django alone (s)",
         "{:.2f}; {:.2f}",
@@ -107,11 +138,46 @@ def _sizes(results: Results) -> list[str]:
     return sizes
 
 
-def insert(path: Path, block: str) -> None:
+def insert(path: Path, block: str, kind: str = "benchmarks") -> None:
     """Replace what stands between the markers of a document; ValueError where there are none."""
+    opening, closing = markers(kind)
     text = path.read_text()
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, rest = text.partition(opening)
+    _, end, after = rest.partition(closing)
     if not begin or not end:
-        raise ValueError(f"{path} has no {BEGIN} followed by {END}")
-    path.write_text(f"{before}{BEGIN}\n{block}\n{END}{after}")
+        raise ValueError(f"{path} has no {opening} followed by {closing}")
+    path.write_text(f"{before}{opening}\n{block}\n{closing}{after}")
+
+
+def markers(kind: str) -> tuple[str, str]:
+    return f"<!-- {kind} -->", f"<!-- /{kind} -->"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    files = "write them between the markers of FILE"
+    parser.add_argument("files", type=Path, nargs="*", metavar="FILE", help=files)
+    arguments.add_output(parser)
+
+
+def main(options: argparse.Namespace) -> None:
+    """Each table goes where its markers are; a file must have those of one at least."""
+    blocks = _last_blocks(options.output)
+    if not blocks:
+        sys.exit(f"nothing measured yet in {options.output}: run python -m benchmarks")
+    for path in options.files:
+        text = path.read_text()
+        wanted = [kind for kind in blocks if markers(kind)[0] in text] or list(blocks)[:1]
+        for kind in wanted:
+            insert(path, blocks[kind], kind)
+    if not options.files:
+        print("\n\n".join(blocks.values()))
+
+
+def _last_blocks(directory: Path) -> dict[str, str]:
+    """The tables of the last run of each kind, by the name of their markers."""
+    blocks = {}
+    with contextlib.suppress(FileNotFoundError):
+        blocks["benchmarks"] = render(results.load(directory))
+    with contextlib.suppress(FileNotFoundError):
+        blocks["compare"] = comparison.render(comparison.load_last(directory), directory)
+    return blocks

@@ -45,7 +45,8 @@ def test_a_quick_run_counts_every_task_once_and_reports(tmp_path: Path) -> None:
     assert "| drain, 1 process (tasks/s) |" in ran.stdout
 
     document = tmp_path / "README.md"
-    document.write_text(f"Before\n{report.BEGIN}\nold\n{report.END}\nAfter\n")
+    begin, end = report.markers("benchmarks")
+    document.write_text(f"Before\n{begin}\nold\n{end}\nAfter\n")
     wrote = benchmarks("report", str(document), *output)
 
     assert wrote.returncode == 0, wrote.stderr

@@ -12,8 +12,9 @@ from skipper_django.store import stats
 from skipper_django.store.database import Database
 from skipper_django.store.stats import queue_stats
 from tests.store.conftest import database  # noqa: F401  (a fixture)
+from tests.store.filling import fill
 from tests.store.support import LANE, NOW, row, save
-from tests.store.test_plans import analyze, fill
+from tests.store.test_plans import analyze
 from tests.store.watching import watch
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -19,6 +18,7 @@ from skipper_django.store.database import Database
 from skipper_django.store.held import load
 from skipper_django.store.settle import settle
 from skipper_django.store.upkeep import expired, promote, prune, renew
+from tests.store.filling import fill
 from tests.store.support import LANE, NOW, claimant, new, row, save
 from tests.store.watching import Cost, watch
 
@@ -26,37 +26,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 HOT, PRIMARY, UNIQUE = "skipper_tasks_hot", "PRIMARY", "skipper_task_id_unique"
 DAY = timedelta(days=1)
-
-
-def fill(database: Database, thousands: int, status: TaskState, **values: Any) -> None:
-    """So many thousand rows, over all buckets, made by the database itself."""
-    tenant, queue = values.get("tenant", "default"), values.get("queue_name", "default")
-    priority, due = values.get("priority", 0), values.get("run_after", NOW - DAY)
-    bucket = "((numbers.n * 7 + thousands.n * 13) % 1000)"
-    name = f"'{tenant}-{queue}-{status}-{priority}-'"
-    parts = [name, "thousands.n", "'-'", "numbers.n"]
-    is_mysql = database.connection.vendor == "mysql"
-    final = status.is_final
-    database.execute(
-        f"INSERT INTO {database.tasks} (task_id, tenant, queue_name, lane, bucket, slot, name, "  # noqa: S608
-        "backend, args, kwargs, status, priority, ord, run_after, enqueued_at, finished_at) "
-        "WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < 999),"
-        "thousands(n) AS (SELECT n FROM numbers WHERE n < %s) SELECT "
-        f"{'CONCAT(' + ', '.join(parts) + ')' if is_mysql else ' || '.join(parts)}, "
-        f"'{tenant}', '{queue}', {lane_of(tenant, queue)}, {bucket}, "
-        f"({bucket} - {bucket} % 16) / 16, 'tests.tasks.noop', 'default', '[]', '{{}}', "
-        f"{status.value}, {priority}, {-priority if status is TaskState.READY else 0}, "
-        f"{database.dialect.instant_parameter}, {database.dialect.instant_parameter}, "
-        f"{database.dialect.instant_parameter} FROM thousands CROSS JOIN numbers".replace(
-            "%", "%%"
-        ).replace("%%s", "%s"),
-        [
-            thousands,
-            database.to_db(due),
-            database.to_db(NOW - DAY),
-            database.to_db(NOW - DAY) if final else None,
-        ],
-    )
 
 
 def analyze(database: Database) -> None:
