@@ -22,7 +22,7 @@ from .leases import LeaseKeeper
 from .outage import Outage
 from .pace import Pace
 from .registration import Applicant
-from .settle import SETTLE_BATCH, Settler
+from .settle import SETTLE_BATCH, Settler, Unanswered
 from .shutdown import Shutdown
 from .slots import Finished, Slots
 from .steal import Thief
@@ -206,7 +206,9 @@ class Worker:
         room = self._pace.room(held=len(self._custody), waiting=self.slots.waiting)
         if not room or not self._may_claim():
             return
-        shares = self._rotated(self.cluster.fetch(self._lanes.refresh()).shares)
+        lanes = self._lanes.refresh()
+        shares = self._rotated(self.cluster.fetch(lanes).shares)
+        self._settler.unanswered = Unanswered(tuple(lanes), self.cluster.incarnation)
         count = 0
         for share in shares:
             if count < room:
@@ -217,6 +219,7 @@ class Worker:
             )
             self.cluster.counters.stolen += stolen
             count += stolen
+        self._settler.unanswered = None
         self._pace.claimed(count)
 
     def _claim_share(self, share: Share, limit: int) -> int:
@@ -255,9 +258,8 @@ class Worker:
         return shares[start:] + shares[:start]
 
     def _may_claim(self) -> bool:
-        if self._shutdown.requested.is_set() or self._stuck:
-            return False
-        return self.cluster.is_trusted()
+        stopping = self._shutdown.requested.is_set() or self._stuck
+        return not stopping and self.cluster.is_trusted()
 
     # Stop
 
@@ -284,13 +286,12 @@ class Worker:
             self._settler.settle()
 
     def _log_state(self, state: str) -> None:
-        queues = ", ".join(self._options.queues) or "all"
         logger.info(
             "worker %s %s (tenant %s, queues %s, concurrency %d)",
             self.cluster.member_id,
             state,
             self._config.tenant,
-            queues,
+            ", ".join(self._options.queues) or "all",
             self._options.concurrency,
             extra=self._extra(),
         )
