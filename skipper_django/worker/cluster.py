@@ -170,10 +170,13 @@ class Cluster:
 
     def dead_incarnations(self) -> tuple[int, ...]:
         """Members known to be dead, as long as a lease of theirs may still run."""
-        oldest = self._clock.now() - timedelta(
-            seconds=self._config.cluster_liveness_window + self._config.lease_duration
-        )
-        dead = [row.incarnation for row in self.view.dead if row.heartbeat_at > oldest]
+        now, window = self._clock.now(), self._config.cluster_liveness_window
+        oldest = now - timedelta(seconds=window + self._config.lease_duration)
+        view = self.view
+        if any(row.heartbeat_at > oldest for row in view.dead):
+            # One that was only stopped may have beaten since, and claimed anew.
+            view = View.of(members.all_of(self._database, self._config.tenant), now, window)
+        dead = [row.incarnation for row in view.dead if row.heartbeat_at > oldest]
         return tuple(dead if self.taken_over is None else [*dead, self.taken_over])
 
     # Heartbeat

@@ -168,6 +168,43 @@ def test_a8_the_leases_of_a_member_known_to_be_dead_are_not_waited_for(
     assert (row.attempts, row.lost_leases) == (2, 1)
 
 
+def test_a_member_that_was_only_stopped_keeps_what_it_claims_after_its_return(
+    alias: str, enqueue: Any, start_worker: Any, add_member: Any, fresh: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("skipper_django.worker.upkeep.RECLAIM_EVERY_SECONDS", 0.2)
+    stopped = add_member("stopped", heartbeat_age=1000.0)
+    rare = {"cluster_heartbeat_interval": 300.0, "cluster_liveness_window": 900.0}
+    worker = start_worker({**rare, "lease_duration": 300.0}).worker
+    wait_until(lambda: worker.cluster.view.dead)
+    Member.objects.using(alias).filter(pk=stopped.pk).update(
+        heartbeat_at=worker.cluster.view.live[0].heartbeat_at
+    )
+    row = enqueue(tasks.noop.using(queue_name="its own"))
+    Task.objects.using(alias).filter(pk=row.pk).update(
+        status=State.RUNNING,
+        lease_token=stopped.incarnation << 32 | 7,
+        lease_expires_at=row.enqueued_at.replace(year=2199),
+        attempts=1,
+    )
+
+    rounds = _count_calls(monkeypatch, worker._janitor, "reclaim")
+    wait_until(lambda: len(rounds) > 10, what="reclaims, with the lanes looked up between")
+
+    assert fresh(row).status == State.RUNNING
+
+
+def _count_calls(monkeypatch: Any, owner: Any, name: str) -> list[None]:
+    calls: list[None] = []
+    original = getattr(owner, name)
+
+    def counted(*args: Any) -> Any:
+        calls.append(None)
+        return original(*args)
+
+    monkeypatch.setattr(owner, name, counted)
+    return calls
+
+
 def test_a9_two_members_of_one_range_lose_races_but_no_task(
     alias: str, enqueue: Any, start_worker: Any, done: Any
 ) -> None:
