@@ -21,6 +21,7 @@ from .lanes import Lanes
 from .leases import LeaseKeeper
 from .outage import Outage
 from .pace import Pace
+from .quarantine import Quarantine
 from .registration import Applicant
 from .settle import SETTLE_BATCH, Settler, Unanswered
 from .shutdown import Shutdown
@@ -85,6 +86,7 @@ class Worker:
         self._thief = Thief(self._database, clock, self._janitor, config.steal_after)
         executor = Executor(clock, self.cluster, config.max_payload_bytes)
         self.slots = Slots(options.concurrency, executor, self._finished.put)
+        self._quarantine = Quarantine(self._custody, self._settler, self.slots.submit)
 
     def _running(self) -> int:
         """How many attempts are being made; what waits for a slot is not."""
@@ -203,7 +205,7 @@ class Worker:
     # Claim
 
     def _claim(self) -> None:
-        room = self._pace.room(held=len(self._custody), waiting=self.slots.waiting)
+        room = self._quarantine.room(self._pace.room(len(self._custody), self.slots.waiting))
         if not room or not self._may_claim():
             return
         lanes = self._lanes.refresh()
@@ -214,11 +216,10 @@ class Worker:
             if count < room:
                 count += self._claim_share(share, room - count)
         if not count and shares:
-            stolen = self._submit(
+            count = self._submit(
                 self._thief.steal(shares, self._claimant(shares[0]), room), monotonic()
             )
-            self.cluster.counters.stolen += stolen
-            count += stolen
+            self.cluster.counters.stolen += count
         self._settler.unanswered = None
         self._pace.claimed(count)
 
@@ -236,11 +237,10 @@ class Worker:
 
     def _submit(self, leases: list[Lease], before: float) -> int:
         self._custody.add(leases)
+        self.cluster.counters.claimed += len(leases)
         for lease in leases:
             lease.trusted_until = before + self._config.lease_duration
-            self.slots.submit(lease)
-        self.cluster.counters.claimed += len(leases)
-        return len(leases)
+        return self._quarantine.start(leases)
 
     def _claimant(self, share: Share) -> Claimant:
         return Claimant(
