@@ -60,6 +60,7 @@ class Cluster:
         self._fetch = Fetch((), None if self._registers else FetchReason.NOT_REGISTERED)
         self._has_fetched = False
         self._beaten_at = -float("inf")
+        self._steady_since = -float("inf")
         self._pruned_at = monotonic()
         self._outage = Outage(database, applicant.name, "send heartbeats")
         self._wake = threading.Event()
@@ -169,14 +170,23 @@ class Cluster:
         return (Share(tuple(queues), ALL_BUCKETS),)
 
     def dead_incarnations(self) -> tuple[int, ...]:
-        """Members known to be dead, as long as a lease of theirs may still run."""
+        """Members known to be dead, as long as a lease of theirs may still run.
+
+        After an outage every heartbeat is old: whoever is back first must not take the others for
+        dead before they have had a window's time to beat.
+        """
         now, window = self._clock.now(), self._config.cluster_liveness_window
         oldest = now - timedelta(seconds=window + self._config.lease_duration)
         view = self.view
         if any(row.heartbeat_at > oldest for row in view.dead):
             # One that was only stopped may have beaten since, and claimed anew.
             view = View.of(members.all_of(self._database, self._config.tenant), now, window)
-        dead = [row.incarnation for row in view.dead if row.heartbeat_at > oldest]
+        steady = monotonic() - self._steady_since > window
+        dead = [
+            row.incarnation
+            for row in view.dead
+            if row.heartbeat_at > oldest and (steady or row.state is MemberState.DEAD)
+        ]
         return tuple(dead if self.taken_over is None else [*dead, self.taken_over])
 
     # Heartbeat
@@ -204,6 +214,8 @@ class Cluster:
         seconds = monotonic() - before
         checked = [self._checked(row) for row in rows]
         self.view = View.of(checked, now, self._config.cluster_liveness_window)
+        if started - self._beaten_at > 2 * self._config.cluster_heartbeat_interval:
+            self._steady_since = started
         self._beaten_at = started
         has_range = any(
             row.incarnation == self.incarnation and row.state is MemberState.ACTIVE

@@ -1,8 +1,8 @@
 """Keep tasks that may be what kills workers apart from each other.
 
-Whoever runs or waits in a process when it dies loses a lease, guilty or not, and the batch is claimed
-together again. The third loss is the last, so a process never holds two tasks that have lost two:
-the guilty one then takes nobody with it.
+Whoever runs or waits in a process when it dies loses a lease, guilty or not, and the batch is
+claimed together again. The third loss is the last, so a process never holds two tasks that have
+lost two: the guilty one then takes nobody with it.
 """
 
 from collections.abc import Callable, Sequence
