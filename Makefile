@@ -5,6 +5,8 @@
 #   make test                                          on every database that can be had
 #   make test PYTEST_ARGS='-k lease -x'
 #   SKIPPER_TEST_DATABASES=sqlite make test            quickly
+#   make chaos                                         real workers under faults: 20 minutes
+#   make chaos CHAOS_ARGS=--short                      in small: four
 #   make test VENV=.venv-5.2 DJANGO='Django~=5.2.0'    another Django beside it
 
 PYTHON ?= python3
@@ -12,6 +14,7 @@ VENV ?= .venv
 DJANGO ?=
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+CHAOS_ARGS ?=
 
 PY = $(VENV)/bin/python
 PIP = $(PY) -m pip --disable-pip-version-check --quiet
@@ -20,7 +23,7 @@ TEST_STAMP = $(VENV)/.test-installed
 LINT_STAMP = $(VENV)/.lint-installed
 DOCS_STAMP = $(VENV)/.docs-installed
 
-.PHONY: test install demo admin lint format types imports migrations bench docs clean
+.PHONY: test install demo admin lint format types imports migrations bench chaos docs clean
 .DELETE_ON_ERROR:
 
 test: $(TEST_STAMP)
@@ -53,6 +56,9 @@ migrations: $(TEST_STAMP)
 
 bench: $(TEST_STAMP)
 	$(PY) -m benchmarks $(BENCH_ARGS)
+
+chaos: $(TEST_STAMP)
+	$(PY) -m pytest -c chaos/pytest.ini chaos $(CHAOS_ARGS)
 
 docs: $(DOCS_STAMP)
 	$(PY) -m mkdocs build --strict --quiet --site-dir build/docs
