@@ -17,6 +17,7 @@ class Link(Proxy):
         self._rng = rng
         self._speaks = threading.Event()
         self._speaks.set()
+        self._forgotten: set[socket.socket] = set()
         super().__init__(host, port)
 
     def silence(self) -> None:
@@ -27,8 +28,15 @@ class Link(Proxy):
         """What was sent meanwhile arrives, late, as TCP sends it again."""
         self._speaks.set()
 
+    def forget(self) -> None:
+        """Be silent for ever on the connections there are, as a firewall that lost its table."""
+        with self._lock:
+            self._forgotten |= self._pairs
+
     def forward(self, source: socket.socket, sink: socket.socket, data: bytes) -> None:
         if self.delay:
             threading.Event().wait(self._rng.uniform(0, self.delay))
         self._speaks.wait()
+        if source in self._forgotten:
+            return
         super().forward(source, sink, data)

@@ -68,6 +68,29 @@ def test_silence(bed: Bed, link: Link) -> None:
     bed.audit(recovery, may_double=len(held))
 
 
+@pytest.mark.only("mariadb", "mysql")
+@pytest.mark.fault(
+    "connections of one worker silent for ever, with a read_timeout of 4 s",
+    "it reconnects, before its leases end",
+)
+def test_forgotten_connections(bed: Bed, link: Link) -> None:
+    entry = bed.database.django(link.port, read_timeout=4)
+    victim, _ = bed.pair(entry=entry, host="far away")
+    bed.enqueue(16, 1.0)
+    held = wait_until(lambda: bed.held_by("victim"))
+    bed.wait_for_begun(8)
+
+    link.forget()
+    silent = now()
+    victim.wait_for_log("database is back: can claim and settle tasks")
+    recovery = now() - silent
+    bed.enqueue(40)
+
+    bed.wait_until_done()
+    # They may have ended all the same where the machine is slow.
+    bed.audit(recovery, may_double=len(held))
+
+
 @pytest.mark.parametrize("what", REQUESTS)
 @pytest.mark.fault("{what} committed, its reply lost in a cut", "found out after the reconnect")
 def test_lost_reply(bed: Bed, link: Link, what: str) -> None:
