@@ -220,7 +220,7 @@ class Bed:
         assert not unpaid, f"called again without a lost lease: {sorted(unpaid)}"
         assert not miscounted, f"attempts counted that never began: {sorted(miscounted)}"
         assert doubled <= may_double, f"{doubled} doubled, at most {may_double} may be"
-        self.audited = Row("", note, "", self.alias, len(rows), recovery, len(lost), doubled)
+        self.audited = Row("", "", note, "", self.alias, len(rows), recovery, len(lost), doubled)
 
     def close(self) -> None:
         for worker in self.workers:

@@ -88,6 +88,7 @@ def bed(request: pytest.FixtureRequest, database: Database, tmp_path: Path) -> I
     marker = request.node.get_closest_marker("fault")
     if bed.audited is not None and marker is not None:
         params = request.node.callspec.params
+        bed.audited.scenario = request.node.nodeid
         bed.audited.fault, bed.audited.promise = (text.format(**params) for text in marker.args)
         rows.append(bed.audited)
 
@@ -103,22 +104,26 @@ def link(bed: Bed) -> Iterator[Link]:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    if not versions:
-        return
-    facts = machine.describe()
-    circumstances = {
-        "form": "short" if config.getoption("--short") else "full",
-        "seed": config.getoption("--seed"),
-        "on": f"{facts['date']}, {facts['processor']}, {facts['software']}",
-    }
     for name, version in versions.items():
-        found = [row for row in rows if row.database == name]
-        failed = [
-            found.nodeid
-            for kind in ("failed", "error")
-            for found in terminalreporter.getreports(kind)
-            if f"[{name}" in found.nodeid
-        ]
-        report.save(name, report.Run(version, circumstances, failed, found))
-    terminalreporter.write_line("")
-    terminalreporter.write_line(report.render(report.load(list(versions))))
+        report.save(name, _run_on(name, version, terminalreporter, config))
+    if versions:
+        terminalreporter.write_line("")
+        terminalreporter.write_line(report.render(report.load(list(versions))))
+
+
+def _run_on(name: str, version: str, reporter: Any, config: pytest.Config) -> report.Run:
+    """What this run saw on a database; a part (`-k`) replaces that part of the run before."""
+    form = "short" if config.getoption("--short") else "full"
+    facts = machine.describe()
+    circumstances = (
+        f"{form}, seed {config.getoption('--seed')}, {facts['date']}, {facts['processor']}, "
+        f"{facts['software']}"
+    )
+    bad = [*reporter.getreports("failed"), *reporter.getreports("error")]
+    failed = [found.nodeid for found in bad if f"[{name}" in found.nodeid]
+    passed = [row for row in rows if row.database == name]
+    run = report.Run(version, [circumstances], failed, passed)
+    if not config.getoption("keyword"):
+        return run
+    ran = {*failed, *(row.scenario for row in passed)}
+    return run.replacing(report.last(name) or run, ran)

@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 VARIABLE = "CHAOS_EFFECTS"
+NO_TASK = -1
 
 
 def leave(number: int, what: str) -> None:
@@ -28,7 +29,7 @@ def leave(number: int, what: str) -> None:
 @dataclass(frozen=True)
 class Effect:
     number: int
-    what: str  # begun or done
+    what: str  # begun, done, beat
     pid: int
     at: float  # monotonic: one clock for all processes of this machine
 

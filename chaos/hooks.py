@@ -12,7 +12,8 @@ from typing import Any
 
 from django.utils import timezone
 
-from skipper_django.store import clock
+from chaos.effects import NO_TASK, leave
+from skipper_django.store import clock, members
 from skipper_django.store.dialects import mysql, postgresql, sqlite
 from skipper_django.worker import loop, process
 from skipper_django.worker.settle import Settler
@@ -50,6 +51,18 @@ def _before(owner: Any, name: str, first: Callable[..., None]) -> None:
         return function(*args)
 
     setattr(owner, name, both)
+
+
+def note_beats(_: bool) -> None:
+    """Leave a line after each heartbeat that the database has taken."""
+    beat = members.beat
+
+    def noted(*args: Any) -> bool:
+        alive = beat(*args)
+        leave(NO_TASK, "beat")
+        return alive
+
+    members.beat = noted  # type: ignore[assignment]
 
 
 def host(name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ LAST = Path(__file__).parents[1] / "build" / "chaos" / "last.json"
 class Row:
     """One line of the table: what one scenario came to on one database."""
 
+    scenario: str  # its id in pytest
     fault: str
     note: str
     promise: str
@@ -29,29 +30,43 @@ class Row:
 
 @dataclass
 class Run:
-    """The last run on one database."""
+    """The last run on one database, and parts of it that were run again."""
 
     version: str
-    circumstances: dict[str, Any]
-    failed: list[str]
+    circumstances: list[str]
+    failed: list[str]  # scenarios
     rows: list[Row]
+
+    def replacing(self, old: Run, ran: Collection[str]) -> Run:
+        """This run of some scenarios, with what an older one says of the others."""
+        return Run(
+            self.version,
+            [*old.circumstances, *self.circumstances],
+            [*(failed for failed in old.failed if failed not in ran), *self.failed],
+            [*(row for row in old.rows if row.scenario not in ran), *self.rows],
+        )
 
 
 def save(database: str, run: Run) -> None:
     """Replace the last run on this database; those on others stay."""
     LAST.parent.mkdir(parents=True, exist_ok=True)
-    runs = json.loads(LAST.read_text()) if LAST.exists() else {}
-    LAST.write_text(json.dumps({**runs, database: asdict(run)}, indent=1) + "\n")
+    LAST.write_text(json.dumps({**_stored(), database: asdict(run)}, indent=1) + "\n")
 
 
-def load(databases: Sequence[str] = ()) -> list[Run]:
-    """The last runs, on these databases or on all; FileNotFoundError if there was none."""
-    runs = json.loads(LAST.read_text())
-    return [
-        Run(**{**run, "rows": [Row(**row) for row in run["rows"]]})
-        for database, run in sorted(runs.items())
-        if not databases or database in databases
-    ]
+def last(database: str) -> Run | None:
+    """The last run on this database, if there was one."""
+    run = _stored().get(database)
+    return Run(**{**run, "rows": [Row(**row) for row in run["rows"]]}) if run else None
+
+
+def load(databases: Collection[str] = ()) -> list[Run]:
+    """The last runs, on these databases or on all."""
+    runs = [last(name) for name in sorted(_stored()) if not databases or name in databases]
+    return [run for run in runs if run]
+
+
+def _stored() -> dict[str, Any]:
+    return json.loads(LAST.read_text()) if LAST.exists() else {}
 
 
 def render(runs: Sequence[Run]) -> str:
@@ -60,12 +75,10 @@ def render(runs: Sequence[Run]) -> str:
         "| fault | promise | database | tasks | recovery (s) | lost | doubled |",
         "|---|---|---|--:|--:|--:|--:|",
     ]
-    # In the order of the scenarios, the databases of each side by side.
+    # The databases of a scenario side by side.
     rows = [(run.version, row) for run in runs for row in run.rows]
-    order = list(dict.fromkeys((row.fault, row.promise) for _, row in rows))
-    for version, row in sorted(
-        rows, key=lambda pair: order.index((pair[1].fault, pair[1].promise))
-    ):
+    rows.sort(key=lambda pair: (pair[1].scenario.partition("[")[0], pair[1].fault))
+    for version, row in rows:
         note = f" ({row.note})" if row.note else ""
         lines.append(
             f"| {row.fault}{note} | {row.promise} | {version} | {row.tasks:,} "
@@ -75,9 +88,8 @@ def render(runs: Sequence[Run]) -> str:
 
 
 def _about(run: Run) -> str:
-    facts = "; ".join(f"{key} {value}" for key, value in run.circumstances.items())
     failed = f"failed: {', '.join(run.failed)}" if run.failed else "none failed"
-    return f"{run.version}: {facts}; {failed}.  "
+    return f"{run.version}: {'; then '.join(run.circumstances)}; {failed}.  "
 
 
 def insert(path: Path, block: str) -> None:
@@ -90,10 +102,10 @@ def insert(path: Path, block: str) -> None:
 
 
 def main(files: Sequence[str]) -> None:
-    try:
-        block = render(load())
-    except FileNotFoundError:
+    runs = load()
+    if not runs:
         sys.exit("nothing seen yet: run make chaos")
+    block = render(runs)
     for file in files:
         insert(Path(file), block)
     if not files:

@@ -34,7 +34,7 @@ def query(number: int) -> None:
     """Work on the connection that the task before may have left in any state."""
     leave(number, "begun")
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT COUNT(*) FROM skipper_scheduler_tasks")
+        cursor.execute("SELECT 41 + 1")
     leave(number, "done")
 
 

@@ -72,7 +72,7 @@ def test_failing(bed: Bed, what: str) -> None:
 
 
 @pytest.mark.parametrize("what", mostly_long(DIRTY))
-@pytest.mark.fault("a task that {what}", "the next in its thread find a clean connection")
+@pytest.mark.fault("a task that {what}", "the process lives on; the next in its thread run")
 def test_dirty(bed: Bed, what: str) -> None:
     worker = bed.worker("--concurrency", "1")
     bed.wait_for_members(1)
