@@ -115,15 +115,14 @@ def _run_on(name: str, version: str, reporter: Any, config: pytest.Config) -> re
     """What this run saw on a database; a part (`-k`) replaces that part of the run before."""
     form = "short" if config.getoption("--short") else "full"
     facts = machine.describe()
-    circumstances = (
-        f"{form}, seed {config.getoption('--seed')}, {facts['date']}, {facts['processor']}, "
-        f"{facts['software']}"
-    )
+    circumstances = f"{form}, seed {config.getoption('--seed')}, {facts['date']}"
+    on = f"{facts['processor']}; {facts['system']}; {facts['software']}"
     bad = [*reporter.getreports("failed"), *reporter.getreports("error")]
     failed = [found.nodeid for found in bad if f"[{name}" in found.nodeid]
     passed = [row for row in rows if row.database == name]
-    run = report.Run(version, [circumstances], failed, passed)
+    run = report.Run(version, on, [circumstances], failed, passed)
     if not config.getoption("keyword"):
         return run
     ran = {*failed, *(row.scenario for row in passed)}
-    return run.replacing(report.last(name) or run, ran)
+    before = report.last(name)
+    return run.replacing(before, ran) if before else run

@@ -33,6 +33,7 @@ class Run:
     """The last run on one database, and parts of it that were run again."""
 
     version: str
+    machine: str
     circumstances: list[str]
     failed: list[str]  # scenarios
     rows: list[Row]
@@ -41,6 +42,7 @@ class Run:
         """This run of some scenarios, with what an older one says of the others."""
         return Run(
             self.version,
+            self.machine,
             [*old.circumstances, *self.circumstances],
             [*(failed for failed in old.failed if failed not in ran), *self.failed],
             [*(row for row in old.rows if row.scenario not in ran), *self.rows],
@@ -89,7 +91,7 @@ def render(runs: Sequence[Run]) -> str:
 
 def _about(run: Run) -> str:
     failed = f"failed: {', '.join(run.failed)}" if run.failed else "none failed"
-    return f"{run.version}: {'; then '.join(run.circumstances)}; {failed}.  "
+    return f"{run.version}: {'; then '.join(run.circumstances)}; {failed}. {run.machine}.\n"
 
 
 def insert(path: Path, block: str) -> None:

@@ -14,13 +14,13 @@ from chaos.report import Row, Run
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "LAST", tmp_path / "chaos" / "last.json")
     row = Row("test_kill[mysql]", "kill", "3 times", "nothing lost", "mysql", 1234, 1.25, 0, 2)
-    report.save("mysql", Run("MySQL 9", ["seed 5"], [], [row]))
-    report.save("sqlite", Run("SQLite 3", ["seed 6"], ["a scenario"], []))
+    report.save("mysql", Run("MySQL 9", "2 cores", ["seed 5"], [], [row]))
+    report.save("sqlite", Run("SQLite 3", "2 cores", ["seed 6"], ["a scenario"], []))
 
 
 @pytest.mark.usefixtures("runs")
 def test_a_run_replaces_the_last_one_on_its_database_only() -> None:
-    report.save("sqlite", Run("SQLite 4", ["seed 7"], [], []))
+    report.save("sqlite", Run("SQLite 4", "2 cores", ["seed 7"], [], []))
 
     assert [run.version for run in report.load()] == ["MySQL 9", "SQLite 4"]
     assert [run.version for run in report.load(["sqlite"])] == ["SQLite 4"]
@@ -32,8 +32,10 @@ def test_a_part_that_is_run_again_leaves_the_rest() -> None:
     assert old is not None
     new = Row("test_stop[mysql]", "stop", "", "nothing lost", "mysql", 1, 0.0, 0, 0)
 
-    both = Run("MySQL 9", ["seed 8"], [], [new]).replacing(old, {new.scenario})
-    again = Run("MySQL 9", ["seed 9"], [new.scenario], []).replacing(both, {new.scenario})
+    both = Run("MySQL 9", "2 cores", ["seed 8"], [], [new]).replacing(old, {new.scenario})
+    again = Run("MySQL 9", "2 cores", ["seed 9"], [new.scenario], []).replacing(
+        both, {new.scenario}
+    )
 
     assert [row.scenario for row in both.rows] == ["test_kill[mysql]", "test_stop[mysql]"]
     assert both.circumstances == ["seed 5", "seed 8"]
