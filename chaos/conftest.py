@@ -104,6 +104,8 @@ def link(bed: Bed) -> Iterator[Link]:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if config.getoption("--short"):
+        report.LAST = report.LAST.with_name("short.json")  # the pages show the full form
     for name, version in versions.items():
         report.save(name, _run_on(name, version, terminalreporter, config))
     if versions:
