@@ -116,6 +116,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 def _run_on(name: str, version: str, reporter: Any, config: pytest.Config) -> report.Run:
     """What this run saw on a database; a part (`-k`) replaces that part of the run before."""
     form = "short" if config.getoption("--short") else "full"
+    if part := config.getoption("keyword"):
+        form = f"part of the {form} form ({part})"
     facts = machine.describe()
     circumstances = f"{form}, seed {config.getoption('--seed')}, {facts['date']}"
     on = f"{facts['processor']}; {facts['system']}; {facts['software']}"
