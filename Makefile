@@ -6,6 +6,8 @@
 #   make test PYTEST_ARGS='-k lease -x'
 #   make test JOBS=0                                   in one process
 #   SKIPPER_TEST_DATABASES=sqlite make test            quickly
+#   make chaos                                         real workers under faults: 20 minutes
+#   make chaos CHAOS_ARGS=--short                      in small: four
 #   make test VENV=.venv-5.2 DJANGO='Django~=5.2.0'    another Django beside it
 
 PYTHON ?= python3
@@ -15,6 +17,7 @@ PYTEST_ARGS ?=
 # Processes that share the tests, each with servers of its own. Most tests wait for others.
 JOBS ?= 3
 BENCH_ARGS ?=
+CHAOS_ARGS ?=
 
 PY = $(VENV)/bin/python
 PIP = $(PY) -m pip --disable-pip-version-check --quiet
@@ -23,7 +26,7 @@ TEST_STAMP = $(VENV)/.test-installed
 LINT_STAMP = $(VENV)/.lint-installed
 DOCS_STAMP = $(VENV)/.docs-installed
 
-.PHONY: test install demo admin lint format types imports migrations bench docs clean
+.PHONY: test install demo admin lint format types imports migrations bench chaos docs clean
 .DELETE_ON_ERROR:
 
 test: $(TEST_STAMP)
@@ -56,6 +59,9 @@ migrations: $(TEST_STAMP)
 
 bench: $(TEST_STAMP)
 	$(PY) -m benchmarks $(BENCH_ARGS)
+
+chaos: $(TEST_STAMP)
+	$(PY) -m pytest -c chaos/pytest.ini chaos $(CHAOS_ARGS)
 
 docs: $(DOCS_STAMP)
 	$(PY) -m mkdocs build --strict --quiet --site-dir build/docs

@@ -15,6 +15,8 @@ class Proxy:
         self._pairs: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._listener: socket.socket | None = None
+        self._doomed: bytes | None = None
+        self._victim: socket.socket | None = None
         self.port = 0
         self.up()
 
@@ -45,6 +47,23 @@ class Proxy:
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
 
+    def lose_reply_to(self, request: bytes) -> None:
+        """The next request that contains this reaches the server; its reply is lost in a cut."""
+        self._doomed = request
+
+    @property
+    def has_lost_reply(self) -> bool:
+        return self._doomed is None and self._victim is None
+
+    def forward(self, source: socket.socket, sink: socket.socket, data: bytes) -> None:
+        """Pass on what one end has sent; an OSError breaks the connection."""
+        if self._doomed is not None and self._doomed in data:
+            self._doomed, self._victim = None, sink
+        elif source is self._victim:
+            self._victim = None
+            raise ConnectionResetError("the reply is lost")
+        sink.sendall(data)
+
     def _accept(self, listener: socket.socket) -> None:
         while True:
             try:
@@ -64,7 +83,7 @@ class Proxy:
     def _pump(self, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                sink.sendall(data)
+                self.forward(source, sink, data)
         for end in (source, sink):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)

@@ -12,7 +12,7 @@ from math import sqrt
 from typing import Any, NamedTuple
 
 from ..core.buckets import BUCKETS, BucketRange
-from ..core.tokens import new_token
+from ..core.tokens import new_token, tokens_of
 from .database import Database
 from .dialects.base import Part, still
 
@@ -176,6 +176,19 @@ def take(
     place = {head.id: index for index, head in enumerate(heads)}
     rows.sort(key=lambda row: place[row[0]])
     return [lease_of(database, row, token, now) for row in rows]
+
+
+def held_by(
+    database: Database, lanes: Sequence[int], incarnation: int, now: datetime
+) -> list[Lease]:
+    """What an incarnation of a member holds, by the rows: it may not know, if a reply was lost."""
+    first, last = tokens_of(incarnation)
+    rows = database.rows(
+        f"SELECT {', '.join(PAYLOAD)}, lease_token FROM {database.tasks} "  # noqa: S608
+        f"WHERE lane IN ({', '.join(map(str, lanes))}) AND status = 2 "
+        f"AND lease_token BETWEEN {first} AND {last}"
+    )
+    return [lease_of(database, row, token, now) for *row, token in rows]
 
 
 def lease_of(database: Database, row: Sequence[Any], token: int, now: datetime) -> Lease:

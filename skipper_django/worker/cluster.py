@@ -61,7 +61,7 @@ class Cluster:
         self._fetch = Fetch((), None if self._registers else FetchReason.NOT_REGISTERED)
         self._has_fetched = False
         self.beaten_for: Callable[[], float] = lambda: -inf  # by a stand-in, on our behalf
-        self._beaten_at, self._pruned_at = -inf, monotonic()
+        self._beaten_at, self._steady_since, self._pruned_at = -inf, -inf, monotonic()
         self._neighbours = Neighbours(database, config.tenant, applicant.name)
         self._outage = Outage(database, applicant.name, "send heartbeats")
         self._wake, self._stop = threading.Event(), threading.Event()
@@ -179,11 +179,16 @@ class Cluster:
         return (Share(tuple(queues), ALL_BUCKETS),)
 
     def dead_incarnations(self) -> tuple[int, ...]:
-        """Members known to be dead, as long as a lease of theirs may still run."""
-        oldest = self._clock.now() - timedelta(
-            seconds=self._config.cluster_liveness_window + self._config.lease_duration
-        )
-        dead = [row.incarnation for row in self.view.dead if row.heartbeat_at > oldest]
+        """Members known to be dead, as long as a lease of theirs may still run.
+
+        After an outage every heartbeat is old: whoever is back first must not take the others for
+        dead before they have had a window's time to beat.
+        """
+        now, window = self._clock.now(), self._config.cluster_liveness_window
+        steady = monotonic() - self._steady_since > window
+        lately = now - timedelta(seconds=window + self._config.lease_duration)
+        rows = self._neighbours.dead(self.view, lately, now, window)
+        dead = [row.incarnation for row in rows if steady or row.state is MemberState.DEAD]
         return tuple(dead if self.taken_over is None else [*dead, self.taken_over])
 
     # Heartbeat
@@ -217,6 +222,8 @@ class Cluster:
         checked = [self._neighbours.checked(row, self.incarnation) for row in rows]
         divided_among = self.view.divided_among
         self.view = View.of(checked, now, self._config.cluster_liveness_window)
+        if started - self._beaten_at > 2 * self._config.cluster_heartbeat_interval:
+            self._steady_since = started
         self._beaten_at = started
         if self.view.divided_among != divided_among:
             self.on_change()

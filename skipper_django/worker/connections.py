@@ -5,6 +5,7 @@ between tasks, are checked after a pause, and are closed when the thread has not
 """
 
 import logging
+from typing import Any
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -65,10 +66,23 @@ def _is_too_old(connection: BaseDatabaseWrapper) -> bool:
 def _is_clean(connection: BaseDatabaseWrapper) -> bool:
     if connection.autocommit != connection.settings_dict["AUTOCOMMIT"]:
         return False
+    if _is_closed(connection.connection):
+        return False
     if connection.errors_occurred:
         connection.errors_occurred = False
         return connection.is_usable()
     return True
+
+
+def _is_closed(raw: Any) -> bool:
+    """Did the task close it below Django? Asked of the driver: no round trip."""
+    try:
+        raw.total_changes  # noqa: B018  (sqlite3 has no flag; an attribute of a closed one raises)
+    except AttributeError:
+        return bool(getattr(raw, "closed", False)) or not getattr(raw, "open", True)
+    except Exception:
+        return True
+    return False
 
 
 def _abandon(connection: BaseDatabaseWrapper) -> None:

@@ -1,6 +1,7 @@
 """Run one leased task and say what it led to: the only place that calls user code."""
 
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -142,10 +143,18 @@ class Executor:
         return Failed(reason, errors)
 
     def _call(self, attempt: Attempt) -> Any:
+        args = attempt.args
         if attempt.task.takes_context:
             context: TaskContext = TaskContext(task_result=attempt.result)
-            return attempt.task.func(context, *attempt.args, **attempt.kwargs)
-        return attempt.task.func(*attempt.args, **attempt.kwargs)
+            args = [context, *args]
+        process = os.getpid()
+        try:
+            return attempt.task.func(*args, **attempt.kwargs)
+        finally:
+            if os.getpid() != process:
+                # The task forked, and this is the child. It must not go on as if it were the
+                # worker: run what waits, talk on its connections.
+                os._exit(0)
 
     def _started(self, attempt: Attempt) -> None:
         task_started.send_robust(sender=_sender(attempt), task_result=attempt.result)

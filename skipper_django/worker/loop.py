@@ -24,8 +24,9 @@ from .options import EXIT_DONE, EXIT_FORCED, EXIT_RECYCLE, WorkerOptions
 from .outage import Outage
 from .pace import Pace
 from .pulse import PulseThread
+from .quarantine import Quarantine
 from .registration import Applicant
-from .settle import SETTLE_BATCH, Settler
+from .settle import SETTLE_BATCH, Settler, Unanswered
 from .shutdown import Shutdown
 from .slots import Finished, Slots
 from .steal import Thief
@@ -72,10 +73,10 @@ class Worker:
         self._outage = Outage(self._database, options.member_name, "claim and settle tasks")
         self._janitor = Janitor(self._database, clock, config)
         self._thief = Thief(self._database, clock, self._janitor, config.steal_after)
-        executor = Executor(
-            clock, self.cluster, config.max_payload_bytes, self.cluster.holds_leases
-        )
+        holds = self.cluster.holds_leases
+        executor = Executor(clock, self.cluster, config.max_payload_bytes, holds)
         self.slots = Slots(options.concurrency, executor, self._arrivals.put, self._custody)
+        self._quarantine = Quarantine(self._custody, self._settler, self.slots.submit)
 
     def _running(self) -> int:
         """How many attempts are being made; what waits for a slot is not."""
@@ -200,20 +201,22 @@ class Worker:
     # Claim
 
     def _claim(self) -> None:
-        room = self._pace.room(held=len(self._custody), waiting=self.slots.waiting)
+        room = self._quarantine.room(self._pace.room(len(self._custody), self.slots.waiting))
         if not room or not self._may_claim():
             return
-        shares = self._rotated(self.cluster.fetch(self._lanes.refresh()).shares)
+        lanes = self._lanes.refresh()
+        shares = self._rotated(self.cluster.fetch(lanes).shares)
+        self._settler.unanswered = Unanswered(tuple(lanes), self.cluster.incarnation)
         count = 0
         for share in shares:
             if count < room:
                 count += self._claim_share(share, room - count)
         if not count and shares:
             before = monotonic()
-            leases = self._thief.steal(shares, self._claimant(shares[0]), room)
-            stolen = self._submit(leases, before)
-            self.cluster.counters.stolen += stolen
-            count += stolen
+            stolen = self._thief.steal(shares, self._claimant(shares[0]), room)
+            count = self._submit(stolen, before)
+            self.cluster.counters.stolen += count
+        self._settler.unanswered = None
         self._pace.claimed(count)
 
     def _claim_share(self, share: Share, limit: int) -> int:
@@ -230,10 +233,8 @@ class Worker:
 
     def _submit(self, leases: list[Lease], before: float) -> int:
         self._custody.add(leases, before + self._config.lease_duration)
-        for lease in leases:
-            self.slots.submit(lease)
         self.cluster.counters.claimed += len(leases)
-        return len(leases)
+        return self._quarantine.start(leases)
 
     def _claimant(self, share: Share) -> Claimant:
         member, duration = self.cluster, self._config.lease_duration
@@ -246,9 +247,8 @@ class Worker:
         return shares[start:] + shares[:start]
 
     def _may_claim(self) -> bool:
-        if self._shutdown.requested.is_set() or self._stuck:
-            return False
-        return self.cluster.is_trusted()
+        stopping = self._shutdown.requested.is_set() or self._stuck
+        return not stopping and self.cluster.is_trusted()
 
     # Stop
 

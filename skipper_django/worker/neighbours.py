@@ -1,9 +1,10 @@
-"""Members whose process has certainly gone from this host are dead before their window ends."""
+"""Which other members are dead: for certain, where their process has gone from this host."""
 
 import logging
 from dataclasses import replace
+from datetime import datetime
 
-from ..core.membership import MemberRow, MemberState
+from ..core.membership import MemberRow, MemberState, View
 from ..store import members
 from ..store.database import Database
 from .process import is_certainly_dead
@@ -12,7 +13,7 @@ logger = logging.getLogger("skipper_django.cluster")
 
 
 class Neighbours:
-    """What a member knows of the processes of its own host."""
+    """What a member knows of the others."""
 
     def __init__(self, database: Database, tenant: str, member_id: str) -> None:
         self._database = database
@@ -32,3 +33,10 @@ class Neighbours:
             told = "member %s is dead: its process is gone"
             logger.warning(told, row.member_id, extra=self._extra)
         return replace(row, state=MemberState.DEAD)
+
+    def dead(self, view: View, lately: datetime, now: datetime, window: float) -> list[MemberRow]:
+        """The dead of the view that beat lately, asked anew: one may only have been stopped."""
+        if not any(row.heartbeat_at > lately for row in view.dead):
+            return []
+        view = View.of(members.all_of(self._database, self._tenant), now, window)
+        return [row for row in view.dead if row.heartbeat_at > lately]

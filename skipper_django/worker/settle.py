@@ -2,13 +2,14 @@
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from django.db import DatabaseError
 
 from ..core.clock import Clock, monotonic
 from ..core.outcome import Failed, Outcome, Released, Retry, describe_error
 from ..core.reasons import FailReason
-from ..store.claim import Lease
+from ..store.claim import Lease, held_by
 from ..store.database import Database
 from ..store.settle import settle
 from .custody import Custody
@@ -19,6 +20,14 @@ from .slots import Finished
 logger = logging.getLogger("skipper_django.worker")
 
 SETTLE_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A claim that was sent: until it is answered, the database may hold more than custody does."""
+
+    lanes: tuple[int, ...]
+    incarnation: int
 
 
 class Settler:
@@ -33,6 +42,7 @@ class Settler:
         self._member = member
         self.on_retry: Callable[[], None] = lambda: None
         self._unsettled: list[tuple[Lease, Outcome]] = []
+        self.unanswered: Unanswered | None = None
 
     @property
     def pending(self) -> int:
@@ -53,12 +63,29 @@ class Settler:
 
     def settle(self) -> None:
         """Store the outcomes of the leases still held; after an error the rest is kept."""
+        if self.unanswered is not None:
+            self._hand_back_unanswered(self.unanswered)
         while self._unsettled:
             batch = self._unsettled[:SETTLE_BATCH]
             self._store(
                 [(lease, outcome) for lease, outcome in batch if self._custody.holds(lease)]
             )
             del self._unsettled[: len(batch)]
+
+    def _hand_back_unanswered(self, claim: Unanswered) -> None:
+        """The claim met an error: what it took all the same has not started and never would."""
+        held = held_by(self._database, claim.lanes, claim.incarnation, self._clock.now())
+        known = {(lease.id, lease.token) for lease in self._custody.snapshot()}
+        unknown = [lease for lease in held if (lease.id, lease.token) not in known]
+        self.unanswered = None
+        if unknown:
+            self._custody.add(unknown, 0.0)
+            self.hand_back(unknown)
+            logger.warning(
+                "handed back %d tasks whose claim was not answered",
+                len(unknown),
+                extra={"member_id": self._member.member_id},
+            )
 
     def _store(self, settlements: list[tuple[Lease, Outcome]]) -> None:
         if not settlements:

@@ -63,7 +63,11 @@ def test_a_task_runs_and_its_result_is_there(run: Callable[..., Any]) -> None:
     assert result.worker_ids == ["testing"]
 
 
-@pytest.mark.parametrize("value", [object(), (1,), b"x", float("nan"), "\ud800", {1: 1}], ids=str)
+@pytest.mark.parametrize(
+    "value",
+    [object(), (1,), b"x", float("nan"), "\ud800", {1: 1}],
+    ids=lambda value: type(value).__name__,
+)
 def test_bad_arguments_are_refused(run: Callable[..., Any], value: Any, queue: str) -> None:
     with pytest.raises(NotSerializable, match="argument 0"):
         run(tasks.other, value)

@@ -29,6 +29,7 @@ from skipper_django.worker.loop import Worker
 from skipper_django.worker.options import WorkerOptions
 from skipper_django.worker.outage import Outage
 from skipper_django.worker.pace import Pace
+from skipper_django.worker.quarantine import Quarantine
 from skipper_django.worker.shutdown import Shutdown
 from skipper_django.worker.slots import Finished
 from skipper_django.worker.upkeep import TICK_SECONDS, UpkeepThread
@@ -113,6 +114,7 @@ class SimulatedWorker:
             CONCURRENCY, executor, self.worker._arrivals.put, self.worker._custody
         )
         self.worker.slots = self.slots
+        self.worker._quarantine = Quarantine(worker._custody, worker._settler, self.slots.submit)
         self.worker._pace.wait_seconds = lambda busy: 0.0  # type: ignore[method-assign]
         self.running: list[tuple[float, float, Lease]] = []
         self.stopped_until = 0.0

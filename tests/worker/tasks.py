@@ -130,6 +130,18 @@ def close_connections() -> None:
 
 
 @task
+def break_connection(alias: str) -> None:
+    connections[alias].ensure_connection()
+    connections[alias].connection.close()
+
+
+@task
+def fork_and_return(path: str, alias: str) -> None:
+    connections[alias].ensure_connection()
+    note(path, "parent" if os.fork() else "child")
+
+
+@task
 def query(alias: str) -> int:
     with connections[alias].cursor() as cursor:
         cursor.execute("SELECT 41 + 1")

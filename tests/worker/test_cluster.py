@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from django.db import InterfaceError
 from django.db.models import QuerySet
 
 from skipper_django.core.buckets import BucketRange, bucket_of, lane_of
@@ -15,6 +16,7 @@ from skipper_django.core.clock import Clock
 from skipper_django.core.errors import MemberNameTaken
 from skipper_django.core.partition import partition
 from skipper_django.models import Member, Task
+from skipper_django.store import members as members_store
 from skipper_django.store.clock import clock_of
 from tests import tasks
 from tests.waiting import wait_until
@@ -192,6 +194,78 @@ class Meeting:
             self._mine.first = False
             self._others.wait(20)
         return self._clock.now()
+
+
+def test_a_member_that_was_only_stopped_keeps_what_it_claims_after_its_return(
+    alias: str, enqueue: Any, start_worker: Any, add_member: Any, fresh: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("skipper_django.worker.upkeep.RECLAIM_EVERY_SECONDS", 0.2)
+    stopped = add_member("stopped", heartbeat_age=1000.0)
+    rare = {"cluster_heartbeat_interval": 300.0, "cluster_liveness_window": 900.0}
+    worker = start_worker({**rare, "lease_duration": 300.0}).worker
+    wait_until(lambda: worker.cluster.view.dead)
+    Member.objects.using(alias).filter(pk=stopped.pk).update(
+        heartbeat_at=worker.cluster.view.live[0].heartbeat_at
+    )
+    row = enqueue(tasks.noop.using(queue_name="its own"))
+    Task.objects.using(alias).filter(pk=row.pk).update(
+        status=State.RUNNING,
+        lease_token=stopped.incarnation << 32 | 7,
+        lease_expires_at=row.enqueued_at.replace(year=2199),
+        attempts=1,
+    )
+
+    rounds = _count_calls(monkeypatch, worker._janitor, "reclaim")
+    wait_until(lambda: len(rounds) > 10, what="reclaims, with the lanes looked up between")
+
+    assert fresh(row).status == State.RUNNING
+
+
+def test_after_an_outage_others_may_beat_before_they_count_as_dead(
+    alias: str, enqueue: Any, start_worker: Any, add_member: Any, fresh: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("skipper_django.worker.upkeep.RECLAIM_EVERY_SECONDS", 0.1)
+    row = enqueue(tasks.noop)
+    other = add_member("other", heartbeat_age=0.0)
+    Task.objects.using(alias).filter(pk=row.pk).update(
+        status=State.RUNNING,
+        lease_token=other.incarnation << 32 | 7,
+        lease_expires_at=row.enqueued_at.replace(year=2199),
+        attempts=1,
+    )
+    away = threading.Event()
+    beat = members_store.beat
+
+    def beat_unless_away(*args: Any) -> bool:
+        if away.is_set():
+            raise InterfaceError("the database is away")
+        return beat(*args)
+
+    monkeypatch.setattr(members_store, "beat", beat_unless_away)
+    worker = start_worker({**QUICK, "cluster_liveness_window": 3.0}).worker
+    wait_until(lambda: len(worker.cluster.view.live) == 2)
+
+    away.set()
+    wait_until(lambda: not worker.cluster.is_trusted())
+    away.clear()
+    wait_until(lambda: worker.cluster.view.dead, what="the first look after the outage")
+    rounds = _count_calls(monkeypatch, worker._janitor, "reclaim")
+    wait_until(lambda: len(rounds) > 4)
+
+    assert fresh(row).status == State.RUNNING, "it may beat at any moment now"
+    wait_until(lambda: fresh(row).lost_leases == 1, what="a window later it is dead")
+
+
+def _count_calls(monkeypatch: Any, owner: Any, name: str) -> list[None]:
+    calls: list[None] = []
+    original = getattr(owner, name)
+
+    def counted(*args: Any) -> Any:
+        calls.append(None)
+        return original(*args)
+
+    monkeypatch.setattr(owner, name, counted)
+    return calls
 
 
 def test_a9_two_members_of_one_range_lose_races_but_no_task(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +39,33 @@ def test_a_task_that_closes_all_connections_harms_no_other(
     start_worker(drain=True, concurrency=1).join()
 
     assert [fresh(row).status for row in rows] == [State.SUCCESSFUL] * 2
+
+
+def test_a_connection_closed_below_django_is_replaced_before_the_next_task(
+    alias: str, enqueue: Any, start_worker: Any, fresh: Any
+) -> None:
+    rows = [enqueue(worker_tasks.break_connection, alias), enqueue(worker_tasks.query, alias)]
+
+    start_worker(drain=True, concurrency=1).join()
+
+    assert [fresh(row).status for row in rows] == [State.SUCCESSFUL] * 2
+
+
+# Python warns of every fork in a process with threads, as a worker is.
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_that_returns_from_its_task_runs_nothing_more(
+    alias: str, enqueue: Any, worker_process: Any, wait_for_state: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "log"
+    forks = [enqueue(worker_tasks.fork_and_return, str(path), alias) for _ in range(3)]
+    others = [enqueue(worker_tasks.query, alias) for _ in range(10)]
+
+    worker = worker_process("--drain", "--concurrency", "1", PYTHONWARNINGS="ignore")
+
+    assert worker.wait() == 0
+    rows = [wait_for_state(row, State.SUCCESSFUL) for row in [*forks, *others]]
+    assert {row.attempts for row in rows} == {1}
+    wait_until(lambda: sorted(worker_tasks.lines(path)) == ["child"] * 3 + ["parent"] * 3)
 
 
 @pytest.mark.case("R37")

@@ -77,6 +77,22 @@ def test_a_task_that_kills_its_worker_is_given_up_after_three(
     assert worker.log.count("died (SIGKILL)") == 3
 
 
+@pytest.mark.timeout(180)
+def test_a_task_that_kills_its_worker_takes_no_neighbour_with_it(
+    enqueue: Any, worker_process: Any, wait_for_state: Any, tmp_path: Path, short_lease: Any
+) -> None:
+    path = str(tmp_path / "log")
+    # Claimed together, and again: whoever runs beside it loses as many leases.
+    neighbours = [enqueue(worker_tasks.slow, path, str(number), 1.0) for number in range(3)]
+    poison = enqueue(worker_tasks.kill_own_process, path)
+
+    worker_process("--concurrency", "4", **short_lease)
+
+    assert wait_for_state(poison, State.FAILED, 90).reason == "worker_lost"
+    rows = [wait_for_state(row, State.SUCCESSFUL, 60) for row in neighbours]
+    assert {row.lost_leases for row in rows} == {2}
+
+
 def test_a_frozen_worker_s_late_result_is_refused(
     enqueue: Any,
     worker_process: Any,

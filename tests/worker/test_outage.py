@@ -103,6 +103,38 @@ def test_cut_connections_lose_and_double_nothing(
     assert {line.split()[1] for line in ended} == {str(number) for number in range(60)}
 
 
+def test_a_claim_whose_reply_is_lost_is_handed_back_at_once(
+    proxy: Proxy, through: Any, enqueue: Any, worker_process: Any, wait_for_state: Any
+) -> None:
+    worker = worker_process(**through)
+    wait_for_state(enqueue(tasks.noop), State.SUCCESSFUL)
+    proxy.lose_reply_to(b"SET status = 2")
+
+    row = enqueue(tasks.noop)
+    wait_until(lambda: proxy.has_lost_reply)
+    row = wait_for_state(row, State.SUCCESSFUL, 10)
+
+    assert (row.attempts, row.lost_leases) == (1, 0)
+    assert len(row.worker_ids.splitlines()) == 1
+    worker.wait_for_log("handed back 1 tasks whose claim was not answered")
+
+
+def test_an_outcome_whose_reply_is_lost_is_stored_once(
+    proxy: Proxy, through: Any, enqueue: Any, worker_process: Any, wait_for_state: Any
+) -> None:
+    worker = worker_process(**through)
+    wait_for_state(enqueue(tasks.noop), State.SUCCESSFUL)
+    proxy.lose_reply_to(b"lease_token = -lease_token")
+
+    row = enqueue(tasks.noop)
+    wait_until(lambda: proxy.has_lost_reply)
+    row = wait_for_state(row, State.SUCCESSFUL, 10)
+    worker.wait_for_log("database is back: can claim")
+
+    assert (row.attempts, row.lost_leases) == (1, 0)
+    assert "lost its lease" not in worker.log
+
+
 def _reached(rows: QuerySet[Task], mark: int) -> bool:
     return rows.count() >= mark
 

@@ -15,6 +15,7 @@ from skipper_django.models import Member, Task
 from skipper_django.store.database import Database
 from skipper_django.worker.loop import Worker
 from skipper_django.worker.options import WorkerOptions
+from skipper_django.worker.quarantine import Quarantine
 from skipper_django.worker.shutdown import Shutdown
 from tests.model.watched import SteppedSlots, told_time
 from tests.store.support import leases, row, save
@@ -36,6 +37,7 @@ def worker(alias: str, clock: ManualClock) -> Worker:
     worker = Worker(Config(database=alias, lease_duration=600.0), options, clock, Shutdown())
     worker.cluster._thread = mock.Mock()
     worker.slots = SteppedSlots(4, worker.slots._executor, worker._arrivals.put, worker._custody)
+    worker._quarantine = Quarantine(worker._custody, worker._settler, worker.slots.submit)
     worker.cluster.join()
     worker._helpers()
     return worker
