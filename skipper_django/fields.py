@@ -59,6 +59,11 @@ class InstantField(_DateTimeField):
             value = self.get_prep_value(value)
         return dialect_of(connection).to_db(value) if isinstance(value, datetime) else value
 
+    def select_format(self, compiler: Any, sql: str, params: Any) -> tuple[str, Any]:
+        """What is there and is no moment reads as None: it must not fail a whole page."""
+        dialect = dialect_of(compiler.connection)
+        return f"CASE WHEN {dialect.is_moment(sql)} THEN {sql} END", params
+
     def from_db_value(
         self, value: Any, expression: Any, connection: BaseDatabaseWrapper
     ) -> datetime | None:

@@ -83,5 +83,5 @@ class Timer:
 
     def run_if_due(self) -> None:
         if monotonic() >= self._due:
-            self._step()
             self._due = monotonic() + self._interval
+            self._step()

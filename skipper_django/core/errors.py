@@ -29,6 +29,10 @@ class BadArguments(SkipperError, ValueError):
     """Stored arguments that can no longer be decoded."""
 
 
+class BadRow(SkipperError, ValueError):
+    """A row that was edited by hand into something that cannot be run, or read."""
+
+
 class TaskTimeout(SkipperError, TimeoutError):
     """The attempt ran longer than the task's timeout."""
 

@@ -22,6 +22,12 @@ from .settle import fence
 BATCH = 1_000
 DELETE_BATCH = 200
 MAX_LOST_LEASES = 3
+# The least and the largest number of a column have no opposite and no successor: one row that was
+# edited to hold it would fail the statement for all the others.
+ORD_WHEN_READY = "ord = CASE WHEN priority > -32768 THEN -priority ELSE 32767 END"
+ONE_LOSS_MORE = (
+    "lost_leases = CASE WHEN lost_leases < 1000000 THEN lost_leases + 1 ELSE lost_leases END"
+)
 # A task that was lost twice may be what kills its workers: it waits a little before the third.
 SECOND_LOSS_DELAY = timedelta(seconds=5)
 
@@ -55,7 +61,7 @@ def promote(database: Database, lanes: Sequence[int], buckets: BucketRange, now:
         f"AND ord = 0 AND run_after <= %s AND bucket >= %s AND bucket < %s LIMIT {BATCH}",
         [database.to_db(now), buckets.start, buckets.stop],
     )
-    return _update(database, [pk for (pk,) in rows], "status = 1, ord = -priority", "status = 0")
+    return _update(database, [pk for (pk,) in rows], f"status = 1, {ORD_WHEN_READY}", "status = 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +116,12 @@ def reclaim(
     The first loss makes a task READY at once, the second SCHEDULED for a moment later, the third
     FAILED with the reason worker_lost: a task that kills its workers does not tour the cluster.
     """
-    first = [task.id for task in tasks if task.lost_leases == 0]
+    first = [task.id for task in tasks if task.lost_leases <= 0]
     again = [task.id for task in tasks if 0 < task.lost_leases < MAX_LOST_LEASES - 1]
-    fence = "lease_token = NULL, lease_expires_at = NULL, lost_leases = lost_leases + 1"
+    fence = f"lease_token = NULL, lease_expires_at = NULL, {ONE_LOSS_MORE}"
     still = f"status = 2 AND {_run_out(dead)}"
     moment = database.to_db(now)
-    count = _update(database, first, f"status = 1, ord = -priority, {fence}", still, [], [moment])
+    count = _update(database, first, f"status = 1, {ORD_WHEN_READY}, {fence}", still, [], [moment])
     count += _update(
         database,
         again,
@@ -146,16 +152,16 @@ def prune(
     Ids rise with time, so a walk over windows of ids needs no index on finished_at. The second
     answer is None at the end of the table, or once a window begins after both cutoffs.
     """
+    # Compared by the database: what somebody wrote there may be no moment that can be read.
     beginning = database.rows(
-        f"SELECT id, enqueued_at FROM {database.tasks} WHERE id > %s "  # noqa: S608
-        "ORDER BY id LIMIT 1",
-        [after_id],
+        f"SELECT id, CASE WHEN enqueued_at > {database.dialect.instant_parameter} "  # noqa: S608
+        f"THEN 1 ELSE 0 END FROM {database.tasks} WHERE id > %s ORDER BY id LIMIT 1",
+        [database.to_db(max(cutoff, failed_cutoff)), after_id],
     )
     if not beginning:
         return 0, None
-    ((start, enqueued_at),) = beginning
-    enqueued = database.dialect.from_db(enqueued_at)
-    if enqueued is not None and enqueued > max(cutoff, failed_cutoff):
+    ((start, is_too_young),) = beginning
+    if is_too_young:
         return 0, None
     end = start + BATCH - 1
     rows = database.rows(

@@ -253,6 +253,9 @@ class Cluster:
             except MemberNameTaken as error:
                 self.failure = error
                 break
+            except Exception:
+                # Without heartbeats this member would be dead, and nobody would know why.
+                logger.exception("the heartbeat failed and is tried again", extra=self._extra())
             if self._outage.is_on:
                 self._outage.pause(self._stop)
                 self._wake.set()

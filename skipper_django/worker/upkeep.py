@@ -1,5 +1,6 @@
 """The thread that runs the janitor beside the loop."""
 
+import logging
 import threading
 from collections.abc import Callable
 
@@ -16,6 +17,8 @@ from ..store.database import Database
 from .cluster import Cluster
 from .lanes import Lanes
 from .outage import Outage
+
+logger = logging.getLogger("skipper_django.worker")
 
 TICK_SECONDS = 0.25
 
@@ -38,6 +41,7 @@ class UpkeepThread:
         self._lanes = lanes
         self._wake = wake
         self._stop = threading.Event()
+        self._extra = {"member_id": cluster.member_id}
         self._outage = Outage(database, cluster.member_id, "keep the queue moving")
         self._timers = [
             Timer(PROMOTE_EVERY_SECONDS, self._promote),
@@ -55,9 +59,13 @@ class UpkeepThread:
 
     def _run(self) -> None:
         while not self._stop.wait(TICK_SECONDS):
-            with self._outage.survived():
-                for timer in self._timers:
-                    timer.run_if_due()
+            for timer in self._timers:
+                try:
+                    with self._outage.survived():
+                        timer.run_if_due()
+                except Exception:
+                    # One row of nonsense must not end the upkeep of all the others.
+                    logger.exception("upkeep failed and is tried again", extra=self._extra)
             if self._outage.is_on:
                 self._outage.pause(self._stop)
         self._database.close()
