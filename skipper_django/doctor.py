@@ -89,7 +89,7 @@ def examine(config: Config, clock: Clock, repairs: bool = False) -> Report:
         remedy = "Make it as the migrations do: manage.py sqlmigrate skipper_django 0001 shows it."
         report.add("schema", ERROR, f"{difference[0].upper()}{difference[1:]}.", remedy)
     if report.is_healthy or not _lacks_columns(report):
-        _check_rows(database, config, clock, repairs, report)
+        check_rows(database, config, clock, repairs, report)
         _check_clock(config, report)
         _check_members(database, config, clock, repairs, report)
         _check_cluster(config, clock, report)
@@ -124,7 +124,7 @@ def _check_clock(config: Config, report: Report) -> None:
 # Rows
 
 
-def _check_rows(
+def check_rows(
     database: Database, config: Config, clock: Clock, repairs: bool, report: Report
 ) -> None:
     expired = _Tally("expired_lease", lambda row, now: _is_expired(row, now))

@@ -45,5 +45,9 @@ class BadBackoff(SkipperError, ValueError):
     """A backoff callable raised, or answered something that is no delay."""
 
 
+class HiddenError(SkipperError):
+    """Stands in logs for an error whose text tells the value of a sensitive argument."""
+
+
 class MemberNameTaken(SkipperError, RuntimeError):
     """Another live member has the chosen name; the message says which process that is."""

@@ -6,12 +6,12 @@ READY. Two members that choose the same row differ in the update: one of them ge
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import sqrt
 from typing import Any, NamedTuple
 
-from ..core.buckets import BUCKETS, BucketRange
+from ..core.buckets import BUCKETS, BucketRange, lane_of
 from ..core.tokens import new_token
 from .database import Database
 from .dialects.base import Part
@@ -24,6 +24,12 @@ PAYLOAD = (
 )  # fmt: skip
 
 
+# SQLite keeps texts in a column of numbers, too: they come after all numbers.
+MAX_LANE = (1 << 63) - 1
+# How many edited rows at the head of a lane are looked past to learn whose it is.
+MAX_EDITED = 1_000
+
+
 @dataclass(slots=True)
 class Lease:
     """The right to run one task until `lease_expires_at`; every write back proves the token."""
@@ -34,12 +40,13 @@ class Lease:
     queue_name: str
     backend: str
     priority: int
-    args: str
-    kwargs: str
+    # Not in the repr, which reports of errors show.
+    args: str = field(repr=False)
+    kwargs: str = field(repr=False)
     attempts: int  # claims that counted, this one included
     lost_leases: int
     worker_ids: str  # one a line, this one the last
-    errors: str | None
+    errors: str | None = field(repr=False)
     run_after: datetime  # due since
     enqueued_at: datetime
     started_at: datetime
@@ -294,9 +301,20 @@ def lanes_in_use(database: Database, tenant: str) -> dict[int, str]:
     # One statement a lane: in a recursion the servers read the whole table for each step.
     while found := database.rows(
         f"SELECT lane, queue_name, tenant FROM {database.tasks} WHERE lane > {last} "  # noqa: S608
-        "ORDER BY lane, status, slot, ord, run_after, id LIMIT 1"
+        f"AND lane <= {MAX_LANE} ORDER BY lane, status, slot, ord, run_after, id LIMIT 1"
     ):
         ((last, queue_name, owner),) = found
+        if lane_of(owner, queue_name) != last:
+            owner, queue_name = _true_owner(database, last)
         if owner == tenant:
             lanes[last] = queue_name
     return lanes
+
+
+def _true_owner(database: Database, lane: int) -> tuple[str, str]:
+    """Tenant and queue of a lane whose first row says otherwise: somebody has edited it."""
+    rows = database.rows(
+        f"SELECT tenant, queue_name FROM {database.tasks} WHERE lane = {lane} "  # noqa: S608
+        f"ORDER BY lane, status, slot, ord, run_after, id LIMIT {MAX_EDITED}"
+    )
+    return next((row for row in rows if lane_of(*row) == lane), ("", ""))

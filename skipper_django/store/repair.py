@@ -112,7 +112,7 @@ def _row(database: Database, values: Sequence[Any]) -> StoredRow:
     decoded = {
         name: value.decode(errors="backslashreplace")
         for name, value in zip(names, plain, strict=True)
-        if isinstance(value, bytes)
+        if isinstance(value, bytes) and name not in NUMBERS
     }
     times = {
         name: database.dialect.from_db(value) for name, value in zip(MOMENTS, moments, strict=True)

@@ -42,11 +42,12 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         # Settings that cannot work are findings; defaults stand in for them.
-        config = conf.read({"DATABASE": options["database"]} if options["database"] else {})[0]
-        if config.database not in connections:
+        alias = options["database"]
+        config = conf.read({} if alias is None else {"DATABASE": alias})[0]
+        alias = config.database if alias is None else alias
+        if alias not in connections or alias != config.database:
             raise CommandError(
-                f"there is no database {config.database!r} in DATABASES; known: "
-                f"{', '.join(connections)}"
+                f"there is no database {alias!r} in DATABASES; known: {', '.join(connections)}"
             )
         try:
             report = examine(config, clock_of(config.database), repairs=options["repair"])
