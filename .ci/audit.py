@@ -1,6 +1,6 @@
 """What pip-audit found: fails for a known vulnerability, never for want of an answer.
 
-    python .ci/audit.py FILE    # of `pip-audit --format json --output FILE`
+python .ci/audit.py FILE    # of `pip-audit --format json --output FILE`
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def measure(bench: Bench) -> Figures:
     bench.clear()
     with StatementCounter(bench.target) as counter, worker(bench.target.directory) as running:
         latencies = [_pick_up(bench, number) for number in range(plan.samples + 1)][1:]
-        time.sleep(REST_SECONDS[1])
+        time.sleep(plan.rest_seconds)
         child = running.child()
         begun, cpu, statements = time.monotonic(), cpu_seconds(child), counter.read()
         time.sleep(plan.idle_seconds)

@@ -16,7 +16,8 @@ class Plan:
     processes: tuple[int, ...] = (1, 2, 4)
     repeats: int = 3
     samples: int = 60  # of the pick-up latency
-    idle_seconds: float = 10.0
+    rest_seconds: float = 12.0  # until an idle worker has come to its longest rest
+    idle_seconds: float = 20.0
 
 
 def full(tasks: int | None) -> Plan:
@@ -34,5 +35,6 @@ def quick(tasks: int | None) -> Plan:
         repeats=1,
         processes=(1, 2),
         samples=5,
+        rest_seconds=1.0,
         idle_seconds=1.0,
     )

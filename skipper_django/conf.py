@@ -31,6 +31,14 @@ def load(options: Mapping[str, Any] | None = None) -> Config:
     return config
 
 
+def of_backend(backend: str | None) -> Config:
+    """The settings of an entry of TASKS; None: of SKIPPER itself."""
+    entries = raw_task_settings()
+    if backend is not None and backend not in entries:
+        raise ImproperlyConfigured(f"TASKS has no entry {backend!r}; known: {', '.join(entries)}")
+    return load(entries[backend].get("OPTIONS") if backend is not None else None)
+
+
 def read(options: Mapping[str, Any] | None = None) -> tuple[Config, list[InvalidSetting]]:
     """Like load(), but with the problems as values: for the system checks."""
     chosen = tuple((options or {}).items())

@@ -217,10 +217,7 @@ def start_worker(
 
 def _config_of(backend: str | None) -> Config:
     """The settings, as the command would refuse or take them."""
-    entries = conf.raw_task_settings()
-    if backend is not None and backend not in entries:
-        raise ImproperlyConfigured(f"TASKS has no entry {backend!r}; known: {', '.join(entries)}")
-    config = conf.load(entries[backend].get("OPTIONS") if backend is not None else None)
+    config = conf.of_backend(backend)
     conf.gate_of(config)
     if config.database not in connections:
         raise ImproperlyConfigured(

@@ -100,6 +100,7 @@ def enqueue(config: Config, sender: type[Any], calls: Sequence[Call]) -> list[Ta
     from .store.add import add
     from .store.clock import clock_of
     from .store.database import Database
+    from .wakeup import announce
 
     # First of all: what is refused must not have opened a connection.
     payloads = [dump_call(config, call) for call in calls]
@@ -109,6 +110,7 @@ def enqueue(config: Config, sender: type[Any], calls: Sequence[Call]) -> list[Ta
         _new_task(config, call, payload, now) for call, payload in zip(calls, payloads, strict=True)
     ]
     existing = add(database, tasks, now)
+    announce(config, database, tasks, now)
     rows = _rows_of(database, config.tenant, existing)
     results: list[TaskResult] = []
     known: dict[str, TaskResult] = {}

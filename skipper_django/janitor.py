@@ -38,6 +38,12 @@ class Janitor:
         self._database.telemetry.promoted(total)
         return total
 
+    def next_due(self, shares: Iterable[Share]) -> float | None:
+        """Seconds until the next SCHEDULED task of the shares is due; None: there is none."""
+        moments = [upkeep.next_due(self._database, share.lanes, share.buckets) for share in shares]
+        due = min((moment for moment in moments if moment is not None), default=None)
+        return None if due is None else (due - self._clock.now()).total_seconds()
+
     def reclaim(self, shares: Iterable[Share], dead: Sequence[int] = (), late: float = 0.0) -> int:
         """Take back the tasks whose lease ran out `late` seconds ago, or is of a dead incarnation.
 
@@ -85,3 +91,7 @@ class Timer:
         if monotonic() >= self._due:
             self._due = monotonic() + self._interval
             self._step()
+
+    def rest(self, seconds: float) -> None:
+        """Let the next run wait so long, or come so soon."""
+        self._due = monotonic() + seconds

@@ -1,6 +1,7 @@
 """The settings as one checked value; the only list of keys and defaults."""
 
 import difflib
+import os.path
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ class Config:
     failed_retention: float = 30 * 24 * 3600.0
     max_payload_bytes: int = 1024 * 1024
     table_prefix: str = "skipper_"
+    wake_up: bool | str = True  # text: the directory of the sockets
 
 
 def _seconds(key: str, value: object) -> float:
@@ -108,6 +110,14 @@ def _prefix(key: str, value: object) -> str:
     )
 
 
+def _wake_up(key: str, value: object) -> bool | str:
+    if isinstance(value, bool) or (isinstance(value, str) and os.path.isabs(value)):
+        return value
+    raise InvalidSetting(
+        f"SKIPPER[{key!r}] is {shown(value)}; give True, False, or the absolute path of a directory"
+    )
+
+
 _READERS: dict[str, Callable[[str, object], Any]] = {
     "TENANT": _name,
     "DATABASE": _name,
@@ -122,6 +132,7 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "FAILED_RETENTION": _seconds,
     "MAX_PAYLOAD_BYTES": _bytes,
     "TABLE_PREFIX": _prefix,
+    "WAKE_UP": _wake_up,
 }
 
 KEYS = tuple(_READERS)

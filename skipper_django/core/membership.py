@@ -55,6 +55,13 @@ class View:
             tuple(row for row in ordered if not is_live(row, now, window)),
         )
 
+    @property
+    def divided_among(self) -> frozenset[tuple[int, frozenset[str]]]:
+        """The incarnations that take part, with their queues: another set, other ranges."""
+        return frozenset(
+            (row.incarnation, row.queues) for row in self.live if row.state is MemberState.ACTIVE
+        )
+
     def ranges(self, queue_name: str) -> Mapping[str, BucketRange]:
         """The range of every member that serves the queue."""
         return partition(

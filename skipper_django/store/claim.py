@@ -11,10 +11,11 @@ from datetime import datetime, timedelta
 from math import sqrt
 from typing import Any, NamedTuple
 
-from ..core.buckets import BUCKETS, BucketRange, lane_of
+from ..core.buckets import BUCKETS, BucketRange
 from ..core.tokens import new_token
 from .database import Database
-from .dialects.base import Part
+from .dialects.base import Part, still
+from .lanes import lanes_in_use as lanes_in_use
 from .repair import LONG_AGO, UNREADABLE, may_be_bad_rows, mend_due_times, park_unclaimable
 
 # What a worker needs to know of a task to run it.
@@ -22,12 +23,6 @@ PAYLOAD = (
     "id", "task_id", "name", "queue_name", "backend", "priority", "args", "kwargs", "attempts",
     "lost_leases", "worker_ids", "errors", "run_after", "enqueued_at", "started_at",
 )  # fmt: skip
-
-
-# SQLite keeps texts in a column of numbers, too: they come after all numbers.
-MAX_LANE = (1 << 63) - 1
-# How many edited rows at the head of a lane are looked past to learn whose it is.
-MAX_EDITED = 1_000
 
 
 @dataclass(slots=True)
@@ -176,7 +171,7 @@ def take(
         f"lease_expires_at = %s, attempts = attempts + 1, last_attempted_at = %s, "
         f"started_at = COALESCE(started_at, %s), "
         f"worker_ids = {database.dialect.append('worker_ids')} "
-        "WHERE id IN ({}) AND status = 1"
+        "WHERE id IN ({}) AND " + still(1)
     )
     expires = database.to_db(now + timedelta(seconds=claimant.lease_duration))
     params = [token, expires, started, started, f"{claimant.member_id}\n"]
@@ -289,32 +284,3 @@ def _in_order(database: Database, heads: list[Head]) -> list[Head]:
     # In UTC: in the zone of the connection, an hour of autumn comes twice and compares as one.
     from_db = database.dialect.from_db
     return sorted(heads, key=lambda head: (head.ord, from_db(head.run_after) or LONG_AGO, head.id))
-
-
-def lanes_in_use(database: Database, tenant: str) -> dict[int, str]:
-    """Lane to queue name, for every queue of the tenant that has tasks of any state.
-
-    Skips from lane to lane within the hot index: one seek a lane, not a scan.
-    """
-    lanes: dict[int, str] = {}
-    last = -1
-    # One statement a lane: in a recursion the servers read the whole table for each step.
-    while found := database.rows(
-        f"SELECT lane, queue_name, tenant FROM {database.tasks} WHERE lane > {last} "  # noqa: S608
-        f"AND lane <= {MAX_LANE} ORDER BY lane, status, slot, ord, run_after, id LIMIT 1"
-    ):
-        ((last, queue_name, owner),) = found
-        if lane_of(owner, queue_name) != last:
-            owner, queue_name = _true_owner(database, last)
-        if owner == tenant:
-            lanes[last] = queue_name
-    return lanes
-
-
-def _true_owner(database: Database, lane: int) -> tuple[str, str]:
-    """Tenant and queue of a lane whose first row says otherwise: somebody has edited it."""
-    rows = database.rows(
-        f"SELECT tenant, queue_name FROM {database.tasks} WHERE lane = {lane} "  # noqa: S608
-        f"ORDER BY lane, status, slot, ord, run_after, id LIMIT {MAX_EDITED}"
-    )
-    return next((row for row in rows if lane_of(*row) == lane), ("", ""))

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from ..core.states import TaskState
 from ..models import Task
-from .claim import MAX_LANE
 from .database import Database
+from .lanes import MAX_LANE
 
 BATCH = 1_000
 

@@ -8,6 +8,7 @@ from django.db import DatabaseError
 
 from ..core.diagnosis import StoredRow, condemn
 from .database import Database
+from .dialects.base import still
 
 NUMBERS = (
     "lane", "bucket", "slot", "status", "priority", "ord", "attempts", "lost_leases", "lease_token",
@@ -164,6 +165,6 @@ def mend_due_times(database: Database, lanes: Sequence[int]) -> int:
         return 0
     sql = (
         f"UPDATE {database.tasks} SET run_after = %s "  # noqa: S608
-        f"WHERE id IN ({', '.join(str(pk) for (pk,) in ids)}) AND status = 1"
+        f"WHERE id IN ({', '.join(str(pk) for (pk,) in ids)}) AND {still(1)}"
     )
     return database.through_contention(lambda: database.execute(sql, [database.to_db(LONG_AGO)]))

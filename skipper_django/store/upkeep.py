@@ -4,7 +4,7 @@ None of these needs an index of its own, a leader, or a lock that outlives a sta
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,6 +17,8 @@ from ..core.states import TaskState
 from ..core.tokens import tokens_of
 from .claim import Lease
 from .database import Database
+from .dialects.base import Part, still
+from .repair import UNREADABLE, may_be_bad_rows
 from .settle import fence
 
 BATCH = 1_000
@@ -61,7 +63,33 @@ def promote(database: Database, lanes: Sequence[int], buckets: BucketRange, now:
         f"AND ord = 0 AND run_after <= %s AND bucket >= %s AND bucket < %s LIMIT {BATCH}",
         [database.to_db(now), buckets.start, buckets.stop],
     )
-    return _update(database, [pk for (pk,) in rows], f"status = 1, {ORD_WHEN_READY}", "status = 0")
+    return _update(database, [pk for (pk,) in rows], f"status = 1, {ORD_WHEN_READY}", still(0))
+
+
+def next_due(database: Database, lanes: Sequence[int], buckets: BucketRange) -> datetime | None:
+    """When the earliest SCHEDULED task of the share is due; one seek a slot."""
+    parts = [
+        Part(lane, part.slot, part.start, part.stop, part.is_whole)
+        for lane in lanes
+        for part in buckets.parts()
+    ]
+    try:
+        moments = [database.dialect.from_db(run_after) for run_after in _first_due(database, parts)]
+    except UNREADABLE as error:
+        if not may_be_bad_rows(database, error):
+            raise
+        return None  # what sorts last and is no moment, such as infinity, will never be due
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+def _first_due(database: Database, parts: Sequence[Part]) -> Iterator[Any]:
+    most = database.dialect.max_parts
+    for start in range(0, len(parts), most):
+        heads = database.dialect.heads(
+            database.tasks, parts[start : start + most], 1, 1, TaskState.SCHEDULED.value
+        )
+        for *_, run_after in database.rows(heads):
+            yield run_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +147,14 @@ def reclaim(
     first = [task.id for task in tasks if task.lost_leases <= 0]
     again = [task.id for task in tasks if 0 < task.lost_leases < MAX_LOST_LEASES - 1]
     fence = f"lease_token = NULL, lease_expires_at = NULL, {ONE_LOSS_MORE}"
-    still = f"status = 2 AND {_run_out(dead)}"
+    held = f"{still(2)} AND {_run_out(dead)}"
     moment = database.to_db(now)
-    count = _update(database, first, f"status = 1, {ORD_WHEN_READY}, {fence}", still, [], [moment])
+    count = _update(database, first, f"status = 1, {ORD_WHEN_READY}, {fence}", held, [], [moment])
     count += _update(
         database,
         again,
         f"status = 0, ord = 0, run_after = %s, {fence}",
-        still,
+        held,
         [database.to_db(now + SECOND_LOSS_DELAY)],
         [moment],
     )
@@ -137,7 +165,7 @@ def reclaim(
                 database,
                 [task.id],
                 f"{setters}errors = %s, {fence}",
-                still,
+                held,
                 [moment, FailReason.WORKER_LOST.value, _errors_of_lost(task)],
                 [moment],
             )
@@ -172,7 +200,7 @@ def prune(
     ids = sorted(pk for (pk,) in rows)
     for first in range(0, len(ids), DELETE_BATCH):
         listed = _list(ids[first : first + DELETE_BATCH])
-        sql = f"DELETE FROM {database.tasks} WHERE id IN ({listed}) AND status >= 3"  # noqa: S608
+        sql = f"DELETE FROM {database.tasks} WHERE id IN ({listed}) AND status + 0 >= 3"  # noqa: S608
         database.through_contention(lambda sql=sql: database.execute(sql))  # type: ignore[misc]
     return len(ids), end
 
@@ -181,17 +209,17 @@ def _update(
     database: Database,
     ids: Sequence[int],
     setters: str,
-    still: str,
+    condition: str,
     set_params: Sequence[Any] = (),
-    still_params: Sequence[Any] = (),
+    condition_params: Sequence[Any] = (),
 ) -> int:
     if not ids:
         return 0
     sql = (
         f"UPDATE {database.tasks} SET {setters} "  # noqa: S608
-        f"WHERE id IN ({_list(sorted(ids))}) AND {still}"
+        f"WHERE id IN ({_list(sorted(ids))}) AND {condition}"
     )
-    params = [*set_params, *still_params]
+    params = [*set_params, *condition_params]
     return database.through_contention(lambda: database.execute(sql, params))
 
 

@@ -50,6 +50,7 @@ class Cluster:
         self.failure: MemberNameTaken | None = None
         self.taken_over: int | None = None
         self.running: Callable[[], int] = lambda: 0
+        self.on_change: Callable[[], None] = lambda: None  # other members: other ranges
         self._database = database
         self._config = config
         self._clock = clock
@@ -122,6 +123,10 @@ class Cluster:
             self.counters.whole_queue_fetches += 1
         self._database.telemetry.fetched(fetch.mode, fetch.reason, fetch.main_range)
         return fetch
+
+    def fetches(self, lane: int, bucket: int) -> bool:
+        """Is it in what was fetched from last?"""
+        return any(lane in share.lanes and bucket in share.buckets for share in self._fetch.shares)
 
     def _decide(self, queues: Mapping[int, str]) -> Fetch:
         whole = (Share(tuple(queues), ALL_BUCKETS),)
@@ -200,8 +205,11 @@ class Cluster:
         rows = members.all_of(self._database, self._config.tenant)
         seconds = monotonic() - before
         checked = [self._checked(row) for row in rows]
+        divided_among = self.view.divided_among
         self.view = View.of(checked, now, self._config.cluster_liveness_window)
         self._beaten_at = started
+        if self.view.divided_among != divided_among:
+            self.on_change()
         has_range = any(
             row.incarnation == self.incarnation and row.state is MemberState.ACTIVE
             for row in self.view.live

@@ -8,7 +8,9 @@ from ..registry import queue_names
 from ..store.claim import lanes_in_use
 from ..store.database import Database
 
-LOOK_EVERY_SECONDS = 1.0
+LOOK_EVERY_SECONDS = 10.0
+# A hint may be about a queue that is new; not more often than this.
+LOOK_AGAIN_AFTER_SECONDS = 1.0
 
 
 class Lanes:
@@ -18,7 +20,7 @@ class Lanes:
         self._database = database
         self._tenant = tenant
         self._fixed = bool(queues)
-        self._look_at = -float("inf")
+        self._look_at = self._again_at = -float("inf")
         # The queues of this project's own tasks are known before their first task is.
         self._known = {lane_of(tenant, name): name for name in queues or queue_names()}
         self._lanes = self._known
@@ -27,12 +29,19 @@ class Lanes:
         """Lane to queue name."""
         return self._lanes
 
+    def look_again(self) -> bool:
+        """There may be a new queue: look for it at the next occasion; False where none counts."""
+        self._look_at = min(self._look_at, self._again_at)
+        return not self._fixed
+
     def refresh(self) -> Mapping[int, str]:
-        """Look for new queues, once a second at the most; asked by the loop only."""
+        """Look for new queues from time to time; asked by the loop only."""
         if not self._fixed and monotonic() >= self._look_at:
             before = monotonic()
             self._lanes = self._known | lanes_in_use(self._database, self._tenant)
             # With thousands of queues the look itself takes time: a fiftieth of it at the most.
-            took = monotonic() - before
-            self._look_at = monotonic() + max(LOOK_EVERY_SECONDS, 50 * took)
+            now = monotonic()
+            took = now - before
+            self._again_at = now + max(LOOK_AGAIN_AFTER_SECONDS, 50 * took)
+            self._look_at = now + max(LOOK_EVERY_SECONDS, 50 * took)
         return self._lanes

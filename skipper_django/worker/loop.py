@@ -4,16 +4,18 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
 from threading import Event
 
 from ..core.buckets import ALL_BUCKETS, Share
 from ..core.clock import Clock, monotonic
 from ..core.config import Config
+from ..core.hint import Hint
 from ..core.telemetry import SILENT, Telemetry
 from ..janitor import Janitor
 from ..store.claim import Claimant, Lease, choose, take
 from ..store.database import Database
+from .alarm import Alarm
+from .arrivals import Arrivals
 from .cluster import Cluster
 from .custody import Custody, Patience
 from .execute import Executor
@@ -67,7 +69,7 @@ class Worker:
         self._shutdown = shutdown
         shutdown.wake = self.wake
         self._database = Database(config.database, telemetry)
-        self._finished: SimpleQueue[Finished | None] = SimpleQueue()
+        self._arrivals = Arrivals()
         self._stuck: list[Finished] = []
         self._turn = 0
         self._custody = Custody()
@@ -84,7 +86,7 @@ class Worker:
         self._janitor = Janitor(self._database, clock, config)
         self._thief = Thief(self._database, clock, self._janitor, config.steal_after)
         executor = Executor(clock, self.cluster, config.max_payload_bytes)
-        self.slots = Slots(options.concurrency, executor, self._finished.put)
+        self.slots = Slots(options.concurrency, executor, self._arrivals.put)
 
     def _running(self) -> int:
         """How many attempts are being made; what waits for a slot is not."""
@@ -92,7 +94,7 @@ class Worker:
 
     def wake(self) -> None:
         """End the loop's present wait; safe in a signal handler."""
-        self._finished.put(None)
+        self._arrivals.ring()
 
     def run(self) -> int:
         """Raises MemberNameTaken when the chosen name is another live member's."""
@@ -114,7 +116,7 @@ class Worker:
         self._log_state("stopped")
         return self._exit_status(ended)
 
-    def _helpers(self) -> tuple[LeaseKeeper, UpkeepThread]:
+    def _helpers(self) -> tuple[LeaseKeeper, UpkeepThread, Alarm]:
         duration = self._config.lease_duration
         keeper = LeaseKeeper(
             self._database, self._clock, self._custody, duration, self.cluster.member_id
@@ -122,7 +124,12 @@ class Worker:
         upkeep = UpkeepThread(
             self._database, self._janitor, self.cluster, self._lanes, duration, self.wake
         )
-        return keeper, upkeep
+        alarm = self._alarm = Alarm(
+            self._database, self._config, self.cluster, self._lanes, upkeep, self._arrivals
+        )
+        self._settler.on_retry = upkeep.look_again
+        self.cluster.on_change = lambda: alarm.heed(Hint(scheduled=True))
+        return keeper, upkeep, alarm
 
     def _exit_status(self, ended: bool) -> int:
         if self._stuck:
@@ -132,6 +139,7 @@ class Worker:
     def round(self) -> None:
         """Collect what has finished, store it, claim what can start, hand it to the slots."""
         self._database.telemetry.held(len(self._custody))
+        self._pace.is_woken = self._alarm.is_reliable
         self._collect(self._pace.wait_seconds(busy=len(self._custody) > 0))
         with self._outage.survived():
             self._settler.settle()
@@ -172,19 +180,15 @@ class Worker:
             self._take_finished(0)
 
     def _take_finished(self, wait: float) -> None:
-        try:
-            finished = self._finished.get(timeout=wait) if wait else self._finished.get_nowait()
-            while True:
-                if finished is None:
-                    self._pace.woken()
-                elif finished.stuck:
-                    self._stuck.append(finished)
-                else:
-                    self._settler.add(finished)
-                    self._pace.finished(finished.seconds)
-                finished = self._finished.get_nowait()
-        except Empty:
-            pass
+        finished, rung = self._arrivals.take(wait)
+        if rung:
+            self._pace.woken()
+        for attempt in finished:
+            if attempt.stuck:
+                self._stuck.append(attempt)
+            else:
+                self._settler.add(attempt)
+                self._pace.finished(attempt.seconds)
 
     # Hand back
 

@@ -7,6 +7,8 @@ MAX_PREFETCH = 500
 PREFETCH_SECONDS = 0.1
 FIRST_POLL_SECONDS = 0.005
 LONGEST_POLL_SECONDS = 0.1
+# Where every commit wakes the worker, polling only makes up for a wake-up that was lost.
+LONGEST_REST_SECONDS = 5.0
 BUSY_WAIT_SECONDS = 1.0
 
 
@@ -19,6 +21,7 @@ class Pace:
         self._asked = 0
         self._poll_seconds = FIRST_POLL_SECONDS
         self._last_claim_was_short = False
+        self.is_woken = False  # by every commit, and may rest long
 
     @property
     def is_idle(self) -> bool:
@@ -46,7 +49,7 @@ class Pace:
         if count:
             self._poll_seconds = FIRST_POLL_SECONDS
         else:
-            self._poll_seconds = min(LONGEST_POLL_SECONDS, self._poll_seconds * 2)
+            self._poll_seconds = min(self._longest(), self._poll_seconds * 2)
 
     def finished(self, seconds: float) -> None:
         """Learn from a task: a long one at once, short ones little by little."""
@@ -67,5 +70,9 @@ class Pace:
     def wait_seconds(self, busy: bool) -> float:
         """How long to wait for something to happen before the next claim."""
         if self._asked and self._last_claim_was_short:
-            return self._poll_seconds * random.uniform(0.8, 1.2)  # noqa: S311
+            seconds = min(self._longest(), self._poll_seconds)
+            return seconds * random.uniform(0.9, 1.1)  # noqa: S311
         return BUSY_WAIT_SECONDS if busy else 0.0
+
+    def _longest(self) -> float:
+        return LONGEST_REST_SECONDS if self.is_woken else LONGEST_POLL_SECONDS

@@ -1,12 +1,12 @@
 """Outcomes on their way into the store: in batches under load, at once when idle."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from django.db import DatabaseError
 
 from ..core.clock import Clock, monotonic
-from ..core.outcome import Failed, Outcome, Released, describe_error
+from ..core.outcome import Failed, Outcome, Released, Retry, describe_error
 from ..core.reasons import FailReason
 from ..store.claim import Lease
 from ..store.database import Database
@@ -31,6 +31,7 @@ class Settler:
         self._clock = clock
         self._custody = custody
         self._member = member
+        self.on_retry: Callable[[], None] = lambda: None
         self._unsettled: list[tuple[Lease, Outcome]] = []
 
     @property
@@ -72,6 +73,8 @@ class Settler:
             report_lost(self._custody, lease, self._member.member_id, self._database.telemetry)
         for lease, _ in settlements:
             self._custody.remove(lease)
+        if any(isinstance(outcome, Retry) for _, outcome in settlements):
+            self.on_retry()
 
     def _store_singly(self, settlements: list[tuple[Lease, Outcome]], error: DatabaseError) -> None:
         """One outcome that the database refuses must not keep the others from being stored."""

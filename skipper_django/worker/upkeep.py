@@ -21,6 +21,8 @@ from .outage import Outage
 logger = logging.getLogger("skipper_django.worker")
 
 TICK_SECONDS = 0.25
+# Where every commit wakes this worker it looks for due tasks when the next one is due.
+LONGEST_REST_SECONDS = 10.0
 
 
 class UpkeepThread:
@@ -43,8 +45,11 @@ class UpkeepThread:
         self._stop = threading.Event()
         self._extra = {"member_id": cluster.member_id}
         self._outage = Outage(database, cluster.member_id, "keep the queue moving")
+        self.is_woken: Callable[[], bool] = lambda: False
+        self._is_told = False
+        self._promotion = Timer(PROMOTE_EVERY_SECONDS, self._promote)
         self._timers = [
-            Timer(PROMOTE_EVERY_SECONDS, self._promote),
+            self._promotion,
             Timer(min(RECLAIM_EVERY_SECONDS, lease_duration / 4), self._reclaim),
             Timer(PRUNE_EVERY_SECONDS, self._prune, first=60.0),
         ]
@@ -70,13 +75,27 @@ class UpkeepThread:
                 self._outage.pause(self._stop)
         self._database.close()
 
+    def look_again(self) -> None:
+        """A task has been scheduled, or the shares are others: forget when the next one is due."""
+        self._is_told = True
+        self._promotion.rest(0.0)
+
     def _promote(self) -> None:
-        if self._janitor.promote(self._shares()):
+        self._is_told = False
+        shares = self._shares()
+        if self._janitor.promote(shares):
             self._wake()
+        elif self.is_woken():
+            due = self._janitor.next_due(shares)
+            if due is None or due > PROMOTE_EVERY_SECONDS:
+                self._promotion.rest(min(LONGEST_REST_SECONDS, due or LONGEST_REST_SECONDS))
+                if self._is_told:  # while it was looking
+                    self._promotion.rest(0.0)
 
     def _reclaim(self) -> None:
         dead = self._cluster.dead_incarnations()
         if self._janitor.reclaim(self._reclaim_shares(), dead):
+            self.look_again()
             self._wake()
         else:
             self._cluster.taken_over = None

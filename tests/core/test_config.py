@@ -49,6 +49,7 @@ WRONG = [
     *each(["CLUSTER_MEMBERSHIP_MANAGER"], "Database", "", None, 1, [], NO_TEXT),
     *each(["TASK_PARTITIONING"], "gate", "", None, 1, 0, [], len, ".", "a.", ".b", "a b.c"),
     *each(["MAX_PAYLOAD_BYTES"], True, 0, -1, 1.5, "1", None, [], NO_TEXT),
+    *each(["WAKE_UP"], "", "run/skipper", 1, None, [], NO_TEXT),
     *each(["TABLE_PREFIX"], "", "x" * 16, "a-b", "a b", "\xe9", 'a"b', "a\n", 1, None, [], NO_TEXT),
 ]
 WRONG.sort(key=lambda pair: pair[0])
@@ -129,6 +130,8 @@ def test_a_duration_is_seconds_or_a_timedelta(key: str, value: Any, seconds: flo
         ("MAX_PAYLOAD_BYTES", 1),
         ("TABLE_PREFIX", "x" * 15),
         ("TABLE_PREFIX", "Queue_2_"),
+        ("WAKE_UP", False),
+        ("WAKE_UP", "/run/skipper"),
     ],
 )
 def test_a_good_value_is_taken_as_it_is(key: str, value: Any) -> None:

@@ -65,17 +65,21 @@ def analyze(database: Database) -> None:
         database.execute("ANALYZE")
 
 
-@pytest.fixture(params=["stale", "fresh"])
+@pytest.fixture(params=["stale", "emptied", "fresh"])
 def backlog(request: pytest.FixtureRequest, database: Database) -> Iterator[Database]:
     """20k finished, 5k due much later, 5k of another queue, 5k of another tenant, 2k ours.
 
-    Statistics are of these rows or, stale, of three rows of before; SQLite then has none at all,
-    as ever unless somebody asks it to analyze.
+    Statistics are of these rows or, stale, of three rows of before or, emptied, of none, as when
+    the queue had run empty; SQLite then has none at all, as ever unless it is asked to analyze.
     """
-    if request.param == "stale" and database.connection.vendor != "sqlite":
+    if request.param != "fresh" and database.connection.vendor != "sqlite":
         save(database, row(), row(status=TaskState.RUNNING), row(status=TaskState.SUCCESSFUL))
         analyze(database)
         Task.objects.using(database.alias).all().delete()
+    if request.param == "emptied":
+        if database.connection.vendor != "postgresql":
+            pytest.skip("the others dive into the index, whatever their statistics say")
+        analyze(database)
     fill(database, 20, TaskState.SUCCESSFUL)
     fill(database, 5, TaskState.SCHEDULED, run_after=NOW + DAY)
     fill(database, 5, TaskState.READY, queue_name="other")
@@ -182,6 +186,8 @@ def test_looking_for_lost_leases_reads_the_running_tasks_only(backlog: Database)
 
 
 def test_pruning_reads_one_window_of_ids(backlog: Database) -> None:
+    if backlog.connection.vendor == "postgresql":
+        analyze(backlog)  # pruning is not urgent: autovacuum has been there before
     start = 0
 
     def walk() -> None:

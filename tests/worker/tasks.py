@@ -156,3 +156,10 @@ def clock_now() -> float:
 @task
 def uses_connection(alias: str) -> bool:
     return connections[alias].connection is not None
+
+
+@task(max_attempts=2, backoff=fixed(1))
+def fail_once(path: str) -> None:
+    note(path, "attempt")
+    if len(lines(path)) == 1:
+        raise ValueError("the first time")

@@ -75,9 +75,10 @@ def test_sessions_are_few_and_fall_back_when_idle(
     while rows.exclude(status=State.SUCCESSFUL).exists():
         most = max(most, _other_sessions(alias))
 
-    # One a slot, and those of the loop, the upkeep, the heartbeat, and a renewal while it runs.
-    assert most <= concurrency + 4
-    wait_until(lambda: _other_sessions(alias) == 3, 20, "slots close idle connections")
+    # Of the loop, the upkeep, the heartbeat; on PostgreSQL one listens; a renewal has one as well.
+    own = 3 + (connections[alias].vendor == "postgresql")
+    assert most <= concurrency + own + 1
+    wait_until(lambda: _other_sessions(alias) == own, 20, "slots close idle connections")
 
 
 def _other_sessions(alias: str) -> int:

@@ -32,6 +32,8 @@ class Dialect:
     updates_return_rows = True
     inserts_from_json = False
     occupied_rows: int | None = None  # rows of `occupied` a lane beyond which it tells no more
+    notifies = False  # has LISTEN and NOTIFY
+    counts_commits = False  # has PRAGMA data_version
     max_parts = 400  # parts of one UNION
     max_parameters = 30_000
 
@@ -85,19 +87,30 @@ class Dialect:
             for index, lane in enumerate(lanes)
         )
 
-    def heads(self, table: str, parts: Sequence[Part], per_part: int, limit: int) -> str:
+    def heads(
+        self, table: str, parts: Sequence[Part], per_part: int, limit: int, status: int = 1
+    ) -> str:
         """The first `per_part` ready rows (id, lane, slot, ord, run_after) of each part, merged.
 
+        Of another status where one is named.
         One seek a part: the heads of the slots are in order within the index, so nothing is sorted
         but what is returned.
         """
         union = " UNION ALL ".join(
             f"SELECT * FROM (SELECT id, lane, slot, ord, run_after FROM {table} "  # noqa: S608
-            f"WHERE lane = {part.lane} AND status = 1 AND slot = {part.slot}{border(part)} "
+            f"WHERE lane = {part.lane} AND status = {status} AND slot = {part.slot}{border(part)} "
             f"ORDER BY ord, run_after, id LIMIT {per_part}) AS p{index}"
             for index, part in enumerate(parts)
         )
         return f"{union} ORDER BY ord, run_after, id LIMIT {limit}"
+
+
+def still(status: int) -> str:
+    """The condition, beside keys, that a row is in this state yet.
+
+    Not a plain comparison: PostgreSQL, without statistics, would read all rows of that state.
+    """
+    return f"status + 0 = {status}"
 
 
 def border(part: Part) -> str:

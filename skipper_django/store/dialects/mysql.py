@@ -72,10 +72,12 @@ class MySQL(Dialect):
             f"AND status = 1 AND slot BETWEEN {first} AND {last} GROUP BY lane, status, slot"
         )
 
-    def heads(self, table: str, parts: Sequence[Part], per_part: int, limit: int) -> str:
+    def heads(
+        self, table: str, parts: Sequence[Part], per_part: int, limit: int, status: int = 1
+    ) -> str:
         union = " UNION ALL ".join(
             f"(SELECT id, lane, slot, ord, run_after FROM {table} "  # noqa: S608
-            f"WHERE lane = {part.lane} AND status = 1 AND slot = {part.slot}{border(part)} "
+            f"WHERE lane = {part.lane} AND status = {status} AND slot = {part.slot}{border(part)} "
             f"ORDER BY ord, run_after, id LIMIT {per_part})"
             for part in parts
         )

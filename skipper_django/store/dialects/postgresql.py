@@ -23,6 +23,7 @@ class PostgreSQL(Dialect):
     instant_parameter = "CAST(%s AS timestamp with time zone)"
     # As text: a timestamp would be read in the zone that Django believes the session to have.
     clock_sql = "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"
+    notifies = True
     max_parts = 10_000
     inserts_from_json = True
 
@@ -54,7 +55,20 @@ class PostgreSQL(Dialect):
             return super().is_outage(error) or isinstance(error, OperationalError)
         return state in OUTAGE or state.startswith("08")
 
-    def heads(self, table: str, parts: Sequence[Part], per_part: int, limit: int) -> str:
+    def occupied(self, table: str, lanes: Sequence[int], first: int, last: int) -> str:
+        # One comparison of rows, not three of columns: without statistics, as after a queue had
+        # run empty, three would look so rare that all of a new backlog were read and sorted.
+        return " UNION ALL ".join(
+            f"SELECT q{index}.lane, NULL AS slot FROM (SELECT t.lane, t.status, t.slot "  # noqa: S608
+            f"FROM {table} AS t WHERE (t.lane, t.status, t.slot) >= ({lane}, 1, {first}) "
+            f"ORDER BY t.lane, t.status, t.slot, t.ord, t.run_after, t.id LIMIT 1) AS q{index} "
+            f"WHERE q{index}.lane = {lane} AND q{index}.status = 1 AND q{index}.slot <= {last}"
+            for index, lane in enumerate(lanes)
+        )
+
+    def heads(
+        self, table: str, parts: Sequence[Part], per_part: int, limit: int, status: int = 1
+    ) -> str:
         # LATERAL plans in a thirtieth of the time of a UNION of as many parts.
         def array(values: Sequence[int], kind: str) -> str:
             return f"'{{{','.join(map(str, values))}}}'::{kind}[]"
@@ -71,7 +85,7 @@ class PostgreSQL(Dialect):
             "SELECT h.id, h.lane, h.slot, h.ord, h.run_after "  # noqa: S608
             f"FROM unnest({arrays}) AS p(lane, slot, start, stop) CROSS JOIN LATERAL ("
             f"SELECT t.id, t.lane, t.slot, t.ord, t.run_after FROM {table} AS t "
-            "WHERE t.lane = p.lane AND t.status = 1 AND t.slot = p.slot "
+            f"WHERE t.lane = p.lane AND t.status = {status} AND t.slot = p.slot "
             "AND t.bucket >= p.start AND t.bucket < p.stop "
             f"ORDER BY t.ord, t.run_after, t.id LIMIT {per_part}) AS h "
             f"ORDER BY h.ord, h.run_after, h.id LIMIT {limit}"

@@ -14,6 +14,7 @@ OUTAGE = {10, 13, 14, 8}
 
 class SQLite(Dialect):
     name = "sqlite"
+    counts_commits = True
     instant_type = "datetime"
     clock_sql = "SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')"
 

@@ -1,0 +1,44 @@
+"""Hints: small, merged to what covers both, never fatal."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skipper_django.core.hint import ANY, Hint, unpack
+
+hints = st.builds(
+    Hint,
+    st.integers(0, 2**63 - 1) | st.just(ANY),
+    st.integers(0, 999) | st.just(ANY),
+    st.booleans(),
+)
+
+
+def covers(wide: Hint, narrow: Hint) -> bool:
+    return (
+        wide.lane in (ANY, narrow.lane)
+        and wide.bucket in (ANY, narrow.bucket)
+        and wide.scheduled >= narrow.scheduled
+    )
+
+
+@given(hints)
+def test_a_hint_survives_the_way(hint: Hint) -> None:
+    assert unpack(hint.pack()) == hint
+    assert len(hint.pack()) <= 16
+
+
+@given(hints, hints)
+def test_a_merged_hint_covers_both_and_is_the_same_either_way(one: Hint, other: Hint) -> None:
+    merged = one.merged(other)
+
+    assert covers(merged, one)
+    assert covers(merged, other)
+    assert merged == other.merged(one)
+    assert one.merged(one) == one
+
+
+@given(st.binary(max_size=40).filter(lambda message: len(message) != 11))
+def test_what_is_no_hint_wakes_all(message: bytes) -> None:
+    assert unpack(message) == Hint(ANY, ANY, True)
