@@ -80,11 +80,11 @@ def test_a_missing_table_ends_the_examination_with_the_remedy(
 
 def test_a_pending_migration_is_named(alias: str) -> None:
     recorder = MigrationRecorder(connections[alias])
-    recorder.record_unapplied("skipper_django", "0002_cluster_members")
+    recorder.record_unapplied("skipper_django", "0003_view_task_data")
     try:
-        assert "0002_cluster_members" in codes(alias)["migrations_pending"].text
+        assert "0003_view_task_data" in codes(alias)["migrations_pending"].text
     finally:
-        recorder.record_applied("skipper_django", "0002_cluster_members")
+        recorder.record_applied("skipper_django", "0003_view_task_data")
 
 
 @pytest.mark.case("R20")
