@@ -283,7 +283,9 @@ def test_the_list_counts_no_further_than_it_has_pages(
 
 @pytest.mark.case("R31")
 @pytest.mark.parametrize("path", ["", "?status=4", "?queue={lane}", "?status=1&queue={lane}"])
-def test_no_page_of_the_list_reads_the_whole_table(root: Client, queue: str, path: str) -> None:
+def test_a_page_of_the_list_takes_few_queries_and_sorts_no_table(
+    root: Client, queue: str, path: str
+) -> None:
     enqueue_many([(tasks.other, [1])] * 3_000)
     row = Task.objects.using(queue).first()
     assert row is not None
@@ -300,8 +302,9 @@ def test_no_page_of_the_list_reads_the_whole_table(root: Client, queue: str, pat
             with connections[queue].cursor() as cursor:
                 cursor.execute(f"{explain} {query['sql']}".replace("%", "%%"))
                 plan = "\n".join(str(line) for line in cursor.fetchall())
-            assert "USE TEMP B-TREE FOR DISTINCT" not in plan
-            assert "Sort Key: skipper" not in plan or "tasks_hot" in plan, plan
+            if not path:  # filtered, a few rows may be sorted
+                for sorting in ("TEMP B-TREE", "Sort Key", "filesort", "temporary"):
+                    assert sorting not in plan, plan
 
 
 SPIES = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+import django
 import pytest
 from django.core import mail
 from django.utils.log import AdminEmailHandler
@@ -78,7 +79,8 @@ def test_a_secret_is_in_no_error_log_or_signal(
 def test_the_reports_that_django_mails_hide_it(
     queue: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.ADMINS = ["root@example.org"]
+    address = "root@example.org"
+    settings.ADMINS = [("root", address)] if django.VERSION < (6, 0) else [address]
     settings.DEBUG = False
     settings.MAILERS = {"default": {"BACKEND": "django.core.mail.backends.locmem.EmailBackend"}}
     handler = AdminEmailHandler(include_html=True)
