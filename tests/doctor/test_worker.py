@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from skipper_django.models import Task
 from skipper_django.store.clock import clock_of
 from tests import tasks
 from tests.doctor.nonsense import PARKED, REPAIRED, write
-from tests.factories import add_members
+from tests.factories import add_members, add_task
 from tests.waiting import wait_until
 from tests.worker.conftest import enqueue, start_worker
 
@@ -51,6 +52,17 @@ def add_nonsense(alias: str) -> None:
         with suppress(ValueError):  # a text that the driver itself refuses
             write(alias, row.pk, **values)
     add_members(alias, "odd", state=99, age=100, range_start=-5, range_stop=5_000)
+
+
+def add_good_tasks_for_the_upkeep(alias: str) -> None:
+    """To be promoted and reclaimed in one batch with rows of nonsense."""
+    long_ago = clock_of(alias).now() - timedelta(hours=1)
+    for _ in range(10):
+        add_task(alias, "default", TaskState.SCHEDULED, due_in=0.3, name=tasks.noop.module_path)
+        add_task(
+            alias, "default", TaskState.RUNNING,
+            lease_expires_at=long_ago, name=tasks.noop.module_path,
+        )  # fmt: skip
 
 
 def unfinished(alias: str, name: str) -> int:
@@ -93,6 +105,7 @@ def test_rows_of_nonsense_stop_no_worker_and_the_doctor_mends_them_meanwhile(
     }
     worker = start_worker(settings=short, concurrency=2)
     enqueue_many([(tasks.noop, [])] * 50)
+    add_good_tasks_for_the_upkeep(alias)
     wait_until(lambda: not unfinished(alias, tasks.noop.module_path), 30, "the good tasks")
     with load():
         for _ in range(3):
