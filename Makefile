@@ -1,9 +1,10 @@
 # A machine needs Python 3.11 or newer, pip and make; everything else goes into $(VENV).
 #
 #   make demo                                          the demo of example_project, on SQLite
-#   make admin                                         its tasks in the admin, on a free port
+#   make admin                                         its tasks, a worker and its cluster in the admin
 #   make test                                          on every database that can be had
 #   make test PYTEST_ARGS='-k lease -x'
+#   make test JOBS=0                                   in one process
 #   SKIPPER_TEST_DATABASES=sqlite make test            quickly
 #   make test VENV=.venv-5.2 DJANGO='Django~=5.2.0'    another Django beside it
 
@@ -11,6 +12,8 @@ PYTHON ?= python3
 VENV ?= .venv
 DJANGO ?=
 PYTEST_ARGS ?=
+# Processes that share the tests, each with servers of its own. Most tests wait for others.
+JOBS ?= 3
 BENCH_ARGS ?=
 
 PY = $(VENV)/bin/python
@@ -24,7 +27,7 @@ DOCS_STAMP = $(VENV)/.docs-installed
 .DELETE_ON_ERROR:
 
 test: $(TEST_STAMP)
-	$(PY) -m pytest $(PYTEST_ARGS)
+	$(PY) -m pytest --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 install: $(TEST_STAMP)
 

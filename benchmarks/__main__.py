@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks import databases, machine, plan, report, results
-from benchmarks.measure import PARTS, measure
+from benchmarks.measure import PARTS, USUAL_PARTS, measure
 
 
 def run(options: argparse.Namespace) -> None:
@@ -71,7 +71,8 @@ def parser() -> argparse.ArgumentParser:
     add("--database", type=several(databases.NAMES), default=list(databases.NAMES))
     add("--tasks", type=int, help="how many tasks each drain has (default: 20000)")
     add("--quick", action="store_true", help="a small run, in seconds")
-    add("--only", type=several(list(PARTS)), default=list(PARTS), help=", ".join(PARTS))
+    usual = f"{', '.join(PARTS)} (default: {', '.join(USUAL_PARTS)})"
+    add("--only", type=several(list(PARTS)), default=USUAL_PARTS, help=usual)
     add("--output", type=Path, default=results.DIRECTORY)
     add = commands.add_parser("report", help="print the last table").add_argument
     add("files", type=Path, nargs="*", metavar="FILE", help="write it between the markers of FILE")

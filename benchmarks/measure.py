@@ -19,7 +19,12 @@ PARTS = {
     "idle": "benchmarks.idle:measure",
     "start": "benchmarks.idle:measure_start",
     "memory": "benchmarks.memory:measure",
+    "contention": "benchmarks.cluster:measure_contention",
+    "rolling": "benchmarks.cluster:measure_rolling",
 }
+# These have a table of their own, in docs/scaling-out.md, and take minutes: only when asked for.
+OF_CLUSTERS = ("contention", "rolling")
+USUAL_PARTS = [name for name in PARTS if name not in OF_CLUSTERS]
 
 
 def measure(target: Target, plan: Plan, parts: list[str]) -> dict[str, float]:

@@ -18,10 +18,14 @@ class Plan:
     samples: int = 60  # of the pick-up latency
     rest_seconds: float = 12.0  # until an idle worker has come to its longest rest
     idle_seconds: float = 20.0
+    members: int = 16  # that contend
+    contention_tasks: int = 40_000
 
 
 def full(tasks: int | None) -> Plan:
-    return Plan(tasks=tasks, memory_tasks=5 * tasks) if tasks else Plan()
+    if not tasks:
+        return Plan()
+    return Plan(tasks=tasks, memory_tasks=5 * tasks, contention_tasks=2 * tasks)
 
 
 def quick(tasks: int | None) -> Plan:
@@ -37,4 +41,6 @@ def quick(tasks: int | None) -> Plan:
         samples=5,
         rest_seconds=1.0,
         idle_seconds=1.0,
+        members=3,
+        contention_tasks=count,
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 from benchmarks.databases import NAMES
 from benchmarks.results import Results
 
+ALWAYS = {"load_before", "tasks_checked"}
 BEGIN, END = "<!-- benchmarks -->", "<!-- /benchmarks -->"
 
 
@@ -52,6 +53,16 @@ ROWS = (
         "{:.0f}, {:.0f}, {:.0f}",
         ("memory_tenth", "memory_half", "memory_end"),
     ),
+    Row("lost races, ranges", "{:,.0f}", ("contention_ranges_lost",)),
+    Row("lost races, whole queue", "{:,.0f}", ("contention_whole_queue_lost",)),
+    Row("drain, ranges (tasks/s)", "{:,.0f}", ("contention_ranges_rate",)),
+    Row("drain, whole queue (tasks/s)", "{:,.0f}", ("contention_whole_queue_rate",)),
+    Row(
+        "stolen, ranges; whole queue",
+        "{:,.0f}; {:,.0f}",
+        ("contention_ranges_stolen", "contention_whole_queue_stolen"),
+    ),
+    Row("longest wait in rolling restarts (s)", "{:.2f}", ("rolling_gap",)),
     Row("load average before", "{:.1f}", ("load_before",)),
     Row("tasks run, each exactly once", "{:,.0f}", ("tasks_checked",)),
 )
@@ -73,16 +84,27 @@ def render(results: Results) -> str:
 
 
 def _circumstances(results: Results) -> str:
-    plan = results.plan
     missing = [f"No {name}: {reason}." for name, reason in results.missing.items()]
-    return " ".join(
-        [
+    return " ".join([*_sizes(results), f"{'; '.join(results.machine.values())}.", *missing])
+
+
+def _sizes(results: Results) -> list[str]:
+    """How much was measured, of what was measured."""
+    plan = results.plan
+    measured = {key for figures in results.figures.values() for key in figures} - ALWAYS
+    of_clusters = {key for key in measured if key.startswith(("contention_", "rolling_"))}
+    sizes = []
+    if measured - of_clusters:
+        sizes.append(
             f"Drains of {plan['tasks']:,} no-op tasks, memory over {plan['memory_tasks']:,}, "
-            f"{plan['samples']} pick-ups; rates are medians of {plan['repeats']}.",
-            f"{'; '.join(results.machine.values())}.",
-            *missing,
-        ]
-    )
+            f"{plan['samples']} pick-ups; rates are medians of {plan['repeats']}."
+        )
+    if of_clusters:
+        sizes.append(
+            f"{plan['contention_tasks']:,} no-op tasks and {plan['members']} members that begin at "
+            "the same moment, once; three members replaced by turns; heartbeats every 2 s."
+        )
+    return sizes
 
 
 def insert(path: Path, block: str) -> None:

@@ -2,6 +2,7 @@
 
 SKIPPER_BENCH_DATABASES   JSON: the DATABASES setting, as `databases.py` writes it
 SKIPPER_BENCH_DATABASE    the alias among them that is `default`
+SKIPPER_BENCH_SETTINGS    JSON: the SKIPPER setting, where a measurement needs one
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import os
 from typing import Any
 
 import django
+
+SETTINGS_VARIABLE = "SKIPPER_BENCH_SETTINGS"
 
 DATABASES: dict[str, dict[str, Any]] = {
     "default": json.loads(os.environ.get("SKIPPER_BENCH_DATABASES", "{}")).get(
@@ -28,3 +31,4 @@ INSTALLED_APPS = [
 TASKS: dict[str, dict[str, Any]] = {
     "default": {"BACKEND": "skipper_django.backend.SkipperBackend", "QUEUES": []},
 }
+SKIPPER: dict[str, Any] = json.loads(os.environ.get(SETTINGS_VARIABLE, "{}"))

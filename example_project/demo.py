@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 from types import FrameType
@@ -30,8 +30,10 @@ from example_project.library.models import ModuleReport  # noqa: E402
 from example_project.library.tasks import module_paths, report_module  # noqa: E402
 from example_project.progress import Progress  # noqa: E402
 from example_project.workers import Process, running_workers  # noqa: E402
-from skipper_django import enqueue_many  # noqa: E402
+from skipper_django import conf, enqueue_many  # noqa: E402
 from skipper_django.models import Task  # noqa: E402
+from skipper_django.overview import look  # noqa: E402
+from skipper_django.store.clock import clock_of  # noqa: E402
 
 WORKERS = ("worker-1", "worker-2", "worker-3")
 LOG = Path(os.environ.get("EXAMPLE_LOG", Path(__file__).resolve().parent / "workers.log"))
@@ -57,10 +59,10 @@ def run(paths: Sequence[str]) -> int:
     enqueue(paths)
     started = monotonic()
     with running_workers(WORKERS, LOG) as workers:
-        watch(workers, len(paths))
+        ranges = watch(workers, len(paths))
     statuses = [worker.returncode for worker in workers]
     seconds = monotonic() - started
-    print_workers()
+    print_workers(ranges)
     print_findings()
     print_failures()
     done = finished()
@@ -69,7 +71,7 @@ def run(paths: Sequence[str]) -> int:
     if done < len(paths) or any(statuses):
         print(f"The workers ended with {statuses} and left {len(paths) - done} tasks: see {LOG}")
         return 1
-    print("See every task in the admin: make admin")
+    print("See every task, and a cluster of one, in the admin: make admin")
     return 0
 
 
@@ -93,19 +95,31 @@ def enqueue(paths: Sequence[str]) -> None:
     )
 
 
-def watch(workers: Sequence[Process], total: int) -> None:
-    """Show how far they are until the last one has ended, or nothing has for too long."""
+def watch(workers: Sequence[Process], total: int) -> dict[str, str]:
+    """Show how far they are until the last one has ended, or nothing has for too long.
+
+    The ranges of the members, as they were while most of them were there.
+    """
     progress = Progress(total)
+    ranges: dict[str, str] = {}
     done, since = 0, monotonic()
     try:
         for worker in workers:
             while not has_ended(worker) and monotonic() - since < STALLED_SECONDS:
                 if finished() > done:
                     done, since = finished(), monotonic()
+                ranges = max(ranges, ranges_of_members(), key=len)
                 progress.show(done)
         progress.show(finished())
     finally:
         progress.close()
+    return ranges
+
+
+def ranges_of_members() -> dict[str, str]:
+    """What `manage.py skipper_cluster` shows of them."""
+    overview = look(conf.load(), clock_of("default"))
+    return {member.member_id: str(member.buckets) for member in overview.members if member.buckets}
 
 
 def has_ended(worker: Process) -> bool:
@@ -125,17 +139,18 @@ def finished() -> int:
     return ours().filter(status__gte=Task.State.SUCCESSFUL).count()
 
 
-def print_workers() -> None:
-    """Who did how much, as the rows tell."""
+def print_workers(ranges: Mapping[str, str]) -> None:
+    """Who did how much, as the rows tell, and of which buckets."""
     done: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     for worker_ids, status in ours().values_list("worker_ids", "status"):
         worker = (worker_ids or "nobody").splitlines()[-1]
         done[worker] += 1
         failed[worker] += status == Task.State.FAILED
-    print(f"\n{'Worker':<24}{'tasks':>8}{'failed':>8}")
+    print(f"\n{'Worker':<24}{'tasks':>8}{'failed':>8}  range of the 1,000 buckets")
     for worker in sorted(done):
-        print(f"{worker:<24}{done[worker]:>8,}{failed[worker]:>8,}")
+        range_text = ranges.get(worker, "-")
+        print(f"{worker:<24}{done[worker]:>8,}{failed[worker]:>8,}  {range_text}")
 
 
 def print_findings() -> None:

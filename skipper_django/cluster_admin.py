@@ -9,7 +9,7 @@ from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db import Error
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils import timezone
@@ -71,7 +71,13 @@ class MemberAdmin(_ModelAdmin):
         def answer(request: HttpRequest) -> HttpResponse:
             if not self.has_view_permission(request):
                 raise PermissionDenied
-            shown = {**context, **_context(conf.load(), request.GET.get("page"))}
+            backend = request.GET.get("backend") or None
+            try:
+                config = conf.of_backend(backend)
+            except conf.UnknownBackend as error:
+                raise Http404(str(error)) from error
+            found = _context(config, request.GET.get("page"))
+            shown = {**context, **_choice(backend, config), **found}
             return TemplateResponse(request, f"{TEMPLATES}/{name}.html", shown)
 
         return answer(request)
@@ -84,6 +90,21 @@ class MemberAdmin(_ModelAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Member | None = None) -> bool:
         return False
+
+
+def _choice(chosen: str | None, config: Config) -> dict[str, Any]:
+    """The project's clusters, where there are several, and which of them is shown."""
+    clusters = conf.clusters()
+    shows_database = len({other.database for other in clusters.values()}) > 1
+    choices = [
+        {
+            "backend": backend,
+            "text": f"{other.tenant} ({other.database})" if shows_database else other.tenant,
+            "is_shown": (other.tenant, other.database) == (config.tenant, config.database),
+        }
+        for backend, other in clusters.items()
+    ]
+    return {"backend": chosen or "", "clusters": choices if len(choices) > 1 else []}
 
 
 def _context(config: Config, page: str | None) -> dict[str, Any]:

@@ -20,6 +20,10 @@ BACKEND_OPTIONS = ("TENANT", "DATABASE")
 MAX_QUEUE_NAME_LENGTH = 100
 
 
+class UnknownBackend(ImproperlyConfigured):
+    """TASKS has no entry of that name, or it is not one of ours."""
+
+
 def load(options: Mapping[str, Any] | None = None) -> Config:
     """The SKIPPER setting, overridden by the OPTIONS of a TASKS entry.
 
@@ -29,14 +33,6 @@ def load(options: Mapping[str, Any] | None = None) -> Config:
     if problems:
         raise ImproperlyConfigured("; ".join(str(problem) for problem in problems))
     return config
-
-
-def of_backend(backend: str | None) -> Config:
-    """The settings of an entry of TASKS; None: of SKIPPER itself."""
-    entries = raw_task_settings()
-    if backend is not None and backend not in entries:
-        raise ImproperlyConfigured(f"TASKS has no entry {backend!r}; known: {', '.join(entries)}")
-    return load(entries[backend].get("OPTIONS") if backend is not None else None)
 
 
 def read(options: Mapping[str, Any] | None = None) -> tuple[Config, list[InvalidSetting]]:
@@ -78,6 +74,41 @@ def table_name(name: str) -> str:
 def raw_task_settings() -> Any:
     """The TASKS setting, whatever it is."""
     return getattr(settings, "TASKS", None) or {}
+
+
+def of_backend(name: str | None) -> Config:
+    """What an entry of TASKS comes to; None: the SKIPPER setting alone.
+
+    Raises UnknownBackend for one that is not there or not ours, and ImproperlyConfigured for what
+    cannot work.
+    """
+    entries = raw_task_settings()
+    if name is not None and (name not in entries or not _is_ours(entries[name].get("BACKEND"))):
+        known = ", ".join(alias for alias in entries if _is_ours(entries[alias].get("BACKEND")))
+        raise UnknownBackend(f"TASKS has no entry {name!r} of skipper_django; known: {known}")
+    config = load(entries[name].get("OPTIONS") if name is not None else None)
+    if config.database not in databases():
+        raise ImproperlyConfigured(
+            f"there is no database {config.database!r} in DATABASES; known: "
+            f"{', '.join(databases())}"
+        )
+    return config
+
+
+def clusters() -> dict[str, Config]:
+    """Every cluster of the project, under the name of its entry in TASKS; "": that of SKIPPER.
+
+    Entries with the same tenant and database are one, under the first name. What is wrong is left
+    out: the system checks tell.
+    """
+    found: dict[tuple[str, str], tuple[str, Config]] = {}
+    for name in (None, *raw_task_settings()):
+        try:
+            config = of_backend(name)
+        except ImproperlyConfigured:
+            continue
+        found.setdefault((config.database, config.tenant), (name or "", config))
+    return dict(found.values())
 
 
 def queue_aliases() -> list[str]:

@@ -8,7 +8,8 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from django.apps import apps
@@ -18,9 +19,11 @@ from django.db import connections
 from . import conf
 from .core.clock import monotonic
 from .core.config import Config, read_config
+from .core.telemetry import SILENT, Telemetry
 
 if TYPE_CHECKING:
-    from .worker.loop import Worker, WorkerOptions
+    from .worker.loop import Worker
+    from .worker.options import WorkerOptions
     from .worker.shutdown import Shutdown
     from .worker.slots import Slots
 
@@ -103,18 +106,23 @@ class Handle:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._stopping.wait(self._run_worker())
+            with _counted(self._config) as telemetry:
+                pause = self._run_worker(telemetry)
+            self._stopping.wait(pause)
             self._wait_for_room()
 
-    def _run_worker(self) -> float:
+    def _run_worker(self, telemetry: Telemetry) -> float:
         """One worker from its start to its end; seconds until the next may start."""
         from .store.clock import clock_of
-        from .worker.loop import EXIT_RECYCLE, Worker
+        from .worker.loop import Worker
+        from .worker.options import EXIT_RECYCLE
         from .worker.shutdown import Shutdown
 
         self._shutdown = shutdown = Shutdown()
         clock, gate = clock_of(self._config.database), conf.gate_of(self._config)
-        self._worker = worker = Worker(self._config, self._options, clock, shutdown, gate)
+        self._worker = worker = Worker(
+            self._config, self._options, clock, shutdown, gate, telemetry
+        )
         if self._stopping.is_set():
             shutdown.request()
         started = monotonic()
@@ -132,7 +140,6 @@ class Handle:
 
     def _failed(self, error: BaseException, lived: float) -> float:
         self._failures = 1 if lived > STEADY_SECONDS else self._failures + 1
-        self._broken, self._error = self._worker, error
         growth: int = 2 ** min(self._failures - 1, 10)
         pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * growth)
         logger.error(
@@ -142,6 +149,7 @@ class Handle:
             error,
             exc_info=error,
         )
+        self._broken, self._error = self._worker, error
         return pause
 
     def _tell_stuck(self, worker: "Worker") -> None:
@@ -169,6 +177,18 @@ class Handle:
 
     def _hanging(self) -> int:
         return sum(slots.alive for slots in self._left_behind)
+
+
+@contextmanager
+def _counted(config: Config) -> Iterator[Telemetry]:
+    """What the worker does is on the /metrics of this process, where there is the extra for it."""
+    try:
+        from .metrics import embedded
+    except ModuleNotFoundError:
+        yield SILENT
+    else:
+        with embedded.counting(config.database, config.tenant) as telemetry:
+            yield telemetry
 
 
 _lock = threading.Lock()
@@ -219,11 +239,6 @@ def _config_of(backend: str | None) -> Config:
     """The settings, as the command would refuse or take them."""
     config = conf.of_backend(backend)
     conf.gate_of(config)
-    if config.database not in connections:
-        raise ImproperlyConfigured(
-            f"there is no database {config.database!r} in DATABASES; known: "
-            f"{', '.join(connections)}"
-        )
     return config
 
 
@@ -234,7 +249,7 @@ def _options(
     member_name: str | None,
     shutdown_timeout: float,
 ) -> "WorkerOptions":
-    from .worker.loop import WorkerOptions
+    from .worker.options import WorkerOptions
 
     names = (queues,) if isinstance(queues, str) else tuple(dict.fromkeys(queues))
     if wrong := [name for name in names if not conf.is_queue_name(name)]:

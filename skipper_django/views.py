@@ -1,4 +1,4 @@
-"""GET /skipper/admin/cluster: the cluster as JSON, for staff."""
+"""GET /skipper/admin/cluster?backend=NAME: the cluster as JSON, for staff."""
 
 import logging
 
@@ -22,7 +22,10 @@ PERMISSION = "skipper_django.view_member"
 def cluster(request: HttpRequest) -> HttpResponse:
     if not may_see(request):
         return _refusal(403, _("Only staff with the permission to view cluster members may."))
-    config = conf.load()
+    try:
+        config = conf.of_backend(request.GET.get("backend") or None)
+    except conf.UnknownBackend as error:
+        return _refusal(404, str(error))
     try:
         overview = look(config, clock_of(config.database))
     except Error:

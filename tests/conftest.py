@@ -35,6 +35,11 @@ def queue(alias: str, settings: Settings) -> str:
 
 
 @pytest.fixture(scope="session")
+def django_db_modify_db_settings() -> None:
+    """Nothing: each process of a parallel run has servers of its own, and so the same names."""
+
+
+@pytest.fixture(scope="session")
 def django_db_setup(
     django_db_setup: None, django_db_blocker: pytest_django.DjangoDbBlocker
 ) -> Iterator[None]:

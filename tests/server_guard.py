@@ -59,7 +59,9 @@ class PrivateServer:
         if self.user:
             shutil.chown(self.directory, self.user)
         with self.log.open("ab") as log:
-            self._spawn(self.setup_command(), log.fileno()).wait(SETUP_SECONDS)
+            status = self._spawn(self.setup_command(), log.fileno()).wait(SETUP_SECONDS)
+        if status:
+            raise Unavailable(f"its data cannot be set up: {last_lines(self.log)}")
 
     def start(self, port: int) -> None:
         with self.log.open("wb") as log:
@@ -84,6 +86,10 @@ class PrivateServer:
             self.process.kill()
             self.process.wait()
 
+    def _environment(self) -> dict[str, str]:
+        # A MariaDB that starts deletes temporary tables of others that it finds beside its own.
+        return {**os.environ, "TMPDIR": str(self.directory)}
+
     def _spawn(self, command: Sequence[str], output: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             command,
@@ -91,6 +97,7 @@ class PrivateServer:
             stdout=output,
             stderr=output,
             cwd=self.directory,
+            env=self._environment(),
             user=self.user,
             group=self.user,
             extra_groups=[] if self.user else None,
@@ -172,6 +179,7 @@ class ScriptedMySQL(MySQL):
     def _run(self, *arguments: str) -> None:
         result = subprocess.run(
             ["bash", str(MYSQL_SCRIPT), *arguments],
+            env=self._environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -29,7 +29,7 @@ def pytest_load_initial_conftests(
     early_config: pytest.Config,
 ) -> Generator[None, object, object]:
     # A wrapper runs before pytest-django's own hook, which loads the settings.
-    if not _only_asks(early_config):
+    if not _only_asks(early_config) and not _distributes(early_config):
         _start(early_config)
     return (yield)
 
@@ -42,6 +42,12 @@ def pytest_report_header() -> list[str]:
 def _only_asks(config: pytest.Config) -> bool:
     options = config.known_args_namespace
     return any(getattr(options, name, False) for name in ("collectonly", "help", "version"))
+
+
+def _distributes(config: pytest.Config) -> bool:
+    """Is this the process that only hands out tests to others, which have servers of their own?"""
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    return not is_worker and bool(getattr(config.known_args_namespace, "numprocesses", 0))
 
 
 def _start(config: pytest.Config) -> None:

@@ -8,6 +8,7 @@ grow and there are never more places than workers.
 
 import json
 import mmap
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from math import nan
@@ -30,14 +31,17 @@ class Place:
         self.words = self._bytes.cast("d")
         self.words[USED] = HEADER
         self._index: dict[Key, int] = {}
+        self._pid = os.getpid()
         self.lock = threading.Lock()
 
     # The process whose place it is
 
     def enter(self) -> None:
-        """After the fork: go on from the numbers that stand here."""
-        self.lock = threading.Lock()
-        self._index = {key: start for key, start, _ in self._series()}
+        """After a fork, or for another worker here: go on from the numbers that stand here."""
+        if self._pid != os.getpid():  # who held it may have stayed behind
+            self._pid, self.lock = os.getpid(), threading.Lock()
+        with self.lock:
+            self._index = {key: start for key, start, _ in self._series()}
         self.words[TAKEN] = 1
 
     def where(self, key: Key, count: int) -> int | None:

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from math import isnan
 from socketserver import TCPServer, ThreadingMixIn
@@ -110,30 +110,34 @@ class Exporter:
 
 
 class WorkerCollector(Collector):
-    """Counters and histograms of all places added up, gauges of those whose process runs."""
+    """The places of a command's processes and of its supervisor."""
 
     def __init__(self, workers: list[Place], supervisor: Place) -> None:
         self._workers = workers
         self._supervisor = supervisor
 
     def collect(self) -> Iterable[Metric]:
-        places = [*self._workers, self._supervisor]
-        series: dict[str, dict[Key, list[float]]] = defaultdict(dict)
-        for place in places:
-            is_taken = place.is_taken
-            for (name, *labels), values in place.read():
-                if names.BY_NAME[name].kind == names.GAUGE:
-                    if is_taken and not isnan(values[0]):
-                        series[name][tuple(labels)] = list(values)
-                else:
-                    before = series[name].get(tuple(labels), [0.0] * len(values))
-                    series[name][tuple(labels)] = [
-                        a + b for a, b in zip(before, values, strict=True)
-                    ]
-        taken = sum(place.is_taken for place in self._workers)
-        series[names.PROCESSES.name][()] = [float(taken)]
-        series[names.DROPPED.name][()] = [sum(place.dropped for place in places)]
-        return [family_of(metric, series[metric.name]) for metric in names.WORKER_METRICS]
+        return families_of(names.WORKER_METRICS, [*self._workers, self._supervisor], self._workers)
+
+
+def families_of(
+    metrics: Iterable[names.Metric], places: Sequence[Place], workers: Sequence[Place] = ()
+) -> list[Metric]:
+    """Counters and histograms of all places added up, gauges of those whose process runs."""
+    series: dict[str, dict[Key, list[float]]] = defaultdict(dict)
+    for place in places:
+        is_taken = place.is_taken
+        for (name, *labels), values in place.read():
+            if names.BY_NAME[name].kind == names.GAUGE:
+                if is_taken and not isnan(values[0]):
+                    series[name][tuple(labels)] = list(values)
+            else:
+                before = series[name].get(tuple(labels), [0.0] * len(values))
+                series[name][tuple(labels)] = [a + b for a, b in zip(before, values, strict=True)]
+    taken = sum(place.is_taken for place in workers)
+    series[names.PROCESSES.name][()] = [float(taken)]
+    series[names.DROPPED.name][()] = [sum(place.dropped for place in places)]
+    return [family_of(metric, series[metric.name]) for metric in metrics]
 
 
 def family_of(metric: names.Metric, series: dict[Key, list[float]]) -> Metric:

@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 
 from django.db import connections
-from django.http import HttpRequest, HttpResponse
-from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -104,30 +102,3 @@ def _families(series: Series, errors: dict[str, int]) -> list[Metric]:
                 gauge.add_metric(labels, value)
         families.append(gauge)
     return families
-
-
-_collector = QueueCollector()
-_registered = False
-
-
-def register() -> None:
-    """Add the gauges to the registry that django-prometheus's /metrics shows; once."""
-    global _registered
-    if not _registered:
-        REGISTRY.register(_collector)
-        _registered = True
-
-
-def unregister() -> None:
-    """Take them out again."""
-    global _registered
-    if _registered:
-        REGISTRY.unregister(_collector)
-        _registered = False
-
-
-def view(request: HttpRequest) -> HttpResponse:
-    """These gauges alone, for projects whose /metrics shows PROMETHEUS_MULTIPROC_DIR only."""
-    registry = CollectorRegistry()
-    registry.register(_collector)
-    return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)

@@ -132,13 +132,15 @@ def leave(database: Database, tenant: str, member_id: str, incarnation: int) -> 
     )
 
 
-def mark_dead(database: Database, tenant: str, member_id: str, incarnation: int) -> None:
-    """For whoever knows it for certain; the row stays visible."""
-    database.execute(
-        f"UPDATE {_table(database)} SET state = {MemberState.DEAD.value} "  # noqa: S608
-        "WHERE tenant = %s AND member_id = %s AND incarnation = %s",
+def mark_dead(database: Database, tenant: str, member_id: str, incarnation: int) -> bool:
+    """For whoever knows it for certain; the row stays visible. False if it is gone or marked."""
+    dead = MemberState.DEAD.value
+    matched = database.execute(
+        f"UPDATE {_table(database)} SET state = {dead} "  # noqa: S608
+        f"WHERE tenant = %s AND member_id = %s AND incarnation = %s AND state <> {dead}",
         [tenant, member_id, incarnation],
     )
+    return matched == 1
 
 
 def find(database: Database, tenant: str, member_id: str) -> MemberRow | None:

@@ -23,6 +23,7 @@ from .settle import fence
 
 BATCH = 1_000
 DELETE_BATCH = 200
+LANES_A_STATEMENT = 200
 MAX_LOST_LEASES = 3
 # The least and the largest number of a column have no opposite and no successor: one row that was
 # edited to hold it would fail the statement for all the others.
@@ -37,29 +38,38 @@ SECOND_LOSS_DELAY = timedelta(seconds=5)
 def renew(
     database: Database, leases: Sequence[Lease], now: datetime, lease_duration: float
 ) -> list[Lease]:
-    """Push the expiry of the leases forward, in one statement; those lost meanwhile come back."""
+    """Push the expiry of the leases forward, in one statement; those lost meanwhile come back.
+
+    One that was settled meanwhile is not lost: its outcome is stored.
+    """
     if not leases:
         return []
     newest = list({lease.id: lease for lease in leases}.values())
-    where = f"WHERE {fence(newest)}"
-    sql = f"UPDATE {database.tasks} SET lease_expires_at = %s {where}"  # noqa: S608
+    sql = f"UPDATE {database.tasks} SET lease_expires_at = %s WHERE {fence(newest)}"  # noqa: S608
     expires = database.to_db(now + timedelta(seconds=lease_duration))
     if database.through_contention(lambda: database.execute(sql, [expires])) == len(leases):
         return []
-    held = set(
-        database.rows(f"SELECT id, lease_token FROM {database.tasks} {where}")  # noqa: S608
+    ids = _list(lease.id for lease in newest)
+    tokens = dict(
+        database.rows(
+            f"SELECT id, lease_token FROM {database.tasks} WHERE id IN ({ids})"  # noqa: S608
+        )
     )
-    return [lease for lease in leases if (lease.id, lease.token) not in held]
+    return [lease for lease in leases if abs(tokens.get(lease.id) or 0) != lease.token]
 
 
 def promote(database: Database, lanes: Sequence[int], buckets: BucketRange, now: datetime) -> int:
     """Make up to 1,000 due SCHEDULED tasks of the share READY; how many."""
     if not lanes or not buckets:
         return 0
+    last = _last_scheduled_slots(database, lanes)
+    slots = [part.slot for part in buckets.parts() if part.slot <= max(last.values(), default=-1)]
+    if not slots:
+        return 0
     # No ORDER BY: PostgreSQL would walk the primary key for it. `ord = 0` makes it one seek a slot.
     rows = database.rows(
-        f"SELECT id FROM {database.tasks} WHERE lane IN ({_list(lanes)}) "  # noqa: S608
-        f"AND status = 0 AND slot IN ({_list(part.slot for part in buckets.parts())}) "
+        f"SELECT id FROM {database.tasks} WHERE lane IN ({_list(last)}) "  # noqa: S608
+        f"AND status = 0 AND slot IN ({_list(slots)}) "
         f"AND ord = 0 AND run_after <= %s AND bucket >= %s AND bucket < %s LIMIT {BATCH}",
         [database.to_db(now), buckets.start, buckets.stop],
     )
@@ -90,6 +100,25 @@ def _first_due(database: Database, parts: Sequence[Part]) -> Iterator[Any]:
         )
         for *_, run_after in database.rows(heads):
             yield run_after
+
+
+def _last_scheduled_slots(database: Database, lanes: Sequence[int]) -> dict[int, int]:
+    """Lane to slot, for the lanes with SCHEDULED tasks: one seek a lane, from behind.
+
+    InnoDB looks past the end of a range until it meets a row that it may see. With a big enqueue
+    under way, the rows behind the SCHEDULED ones are those that are not committed yet: each empty
+    slot looked for would read all of them. Backwards, none is met.
+    """
+    last: dict[int, int] = {}
+    for start in range(0, len(lanes), LANES_A_STATEMENT):
+        union = " UNION ALL ".join(
+            f"SELECT * FROM (SELECT lane, slot FROM {database.tasks} WHERE lane = {lane} "  # noqa: S608
+            "AND status = 0 ORDER BY slot DESC, ord DESC, run_after DESC, id DESC LIMIT 1) "
+            f"AS q{lane}"
+            for lane in lanes[start : start + LANES_A_STATEMENT]
+        )
+        last.update(database.rows(union))
+    return last
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,8 +228,11 @@ class Cluster:
             or not is_certainly_dead(row.host_key, row.pid, row.process_started)
         ):
             return row
-        members.mark_dead(self._database, self._config.tenant, row.member_id, row.incarnation)
-        logger.warning("member %s is dead: its process is gone", row.member_id, extra=self._extra())
+        if members.mark_dead(
+            self._database, self._config.tenant, row.member_id, row.incarnation
+        ):  # else it has left in good order since its row was read, or somebody has told already
+            told = "member %s is dead: its process is gone"
+            logger.warning(told, row.member_id, extra=self._extra())
         return replace(row, state=MemberState.DEAD)
 
     def _report(self) -> dict[str, Any]:

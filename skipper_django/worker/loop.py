@@ -3,7 +3,6 @@
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Event
 
 from ..core.buckets import ALL_BUCKETS, Share
@@ -21,6 +20,7 @@ from .custody import Custody, Patience
 from .execute import Executor
 from .lanes import Lanes
 from .leases import LeaseKeeper
+from .options import EXIT_DONE, EXIT_FORCED, EXIT_RECYCLE, WorkerOptions
 from .outage import Outage
 from .pace import Pace
 from .registration import Applicant
@@ -32,23 +32,9 @@ from .upkeep import UpkeepThread
 
 logger = logging.getLogger("skipper_django.worker")
 
-EXIT_DONE, EXIT_FORCED, EXIT_RECYCLE, EXIT_REFUSED = 0, 1, 75, 78
 LINGER_SECONDS = 0.005
 # Submitted tasks of which none has started for so long go back: others may have room.
 PATIENCE_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerOptions:
-    """What the command line says. No queues: all of the tenant's."""
-
-    member_name: str
-    named: bool = True  # chosen: a clash is refused; else the next free suffix is taken
-    queues: tuple[str, ...] = ()
-    concurrency: int = 4
-    drain: bool = False  # stop when nothing is ready
-    shutdown_timeout: float = 30.0
-    supervisor_pid: int | None = None  # stop when this process is gone
 
 
 class Worker:
@@ -107,6 +93,9 @@ class Worker:
             while not self._should_stop():
                 self.round()
             self._drain()
+        except Exception:
+            self._salvage()
+            raise
         finally:
             for thread in threads:
                 thread.stop()
@@ -286,6 +275,17 @@ class Worker:
                 self._settler.add(finished)
             self._settler.hand_back(self._custody.snapshot(), but=self._stuck)
             self._settler.settle()
+
+    def _salvage(self) -> None:
+        """After an unexpected error: hand back what has not started, store what still ends."""
+        self._log_state("has met an error and stops")
+        try:
+            # By itself: the error may be in the way of what else waits to be stored.
+            self._settler.release(self.slots.take_back())
+            self._drain()
+        except Exception:
+            why = "it cannot hand back all it holds: some leases rest until they expire"
+            logger.warning(why, exc_info=True, extra=self._extra())
 
     def _log_state(self, state: str) -> None:
         queues = ", ".join(self._options.queues) or "all"

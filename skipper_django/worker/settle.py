@@ -47,6 +47,10 @@ class Settler:
         kept = {finished.lease.id for finished in but}
         self._unsettled += [(lease, Released()) for lease in leases if lease.id not in kept]
 
+    def release(self, leases: Iterable[Lease]) -> None:
+        """The same now, whatever else waits to be stored."""
+        self._store([(lease, Released()) for lease in leases if self._custody.holds(lease)])
+
     def settle(self) -> None:
         """Store the outcomes of the leases still held; after an error the rest is kept."""
         while self._unsettled:

@@ -14,7 +14,7 @@ from typing import NoReturn, Protocol
 from django.db import connections
 
 from ..core.clock import monotonic
-from .loop import EXIT_DONE, EXIT_FORCED, EXIT_RECYCLE, EXIT_REFUSED
+from .options import EXIT_DONE, EXIT_FORCED, EXIT_RECYCLE, EXIT_REFUSED
 from .shutdown import SIGNALS
 
 logger = logging.getLogger("skipper_django.worker")

@@ -26,7 +26,7 @@ def benchmarks(*arguments: str) -> subprocess.CompletedProcess[str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=115,
     )
 
 
@@ -54,6 +54,24 @@ def test_a_quick_run_counts_every_task_once_and_reports(tmp_path: Path) -> None:
     assert text.endswith("\nAfter\n")
     assert "old" not in text
     assert "| drain, 1 process (tasks/s) |" in text
+
+
+@pytest.mark.slow
+def test_contention_and_a_rolling_restart_are_counted(tmp_path: Path) -> None:
+    output = ("--output", str(tmp_path))
+    small = ("--quick", "--database", "sqlite", "--tasks", str(TASKS))
+
+    ran = benchmarks(*small, "--only", "contention,rolling", *output)
+
+    assert ran.returncode == 0, ran.stderr
+    figures = json.loads((tmp_path / "last.json").read_text())["figures"]["sqlite"]
+    assert figures["tasks_checked"] == 2 * TASKS + figures["rolling_tasks"]
+    assert figures["contention_ranges_lost"] >= 0
+    assert figures["contention_whole_queue_rate"] > 0
+    assert figures["rolling_gap"] > 0
+    assert "| lost races, whole queue |" in ran.stdout
+    assert f"{TASKS} no-op tasks and 3 members that begin" in ran.stdout
+    assert "Drains of" not in ran.stdout
 
 
 @pytest.fixture
@@ -98,7 +116,7 @@ def test_a_report_without_markers_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_was_not_measured_is_a_dash() -> None:
-    plan = {"tasks": 1, "memory_tasks": 1, "samples": 1, "repeats": 1}
+    plan = dict.fromkeys(("tasks", "memory_tasks", "samples", "repeats"), 1)
     results = Results({}, plan, {"sqlite": {"drain_1": 4321.9}, "mysql": {}}, {}, {"mariadb": "x"})
 
     table = report.render(results)

@@ -28,7 +28,7 @@ def test_every_field_is_documented_once() -> None:
 def test_every_option_is_documented() -> None:
     documented = {name.split()[0] for name in _first_cells(section(PAGE, "## The command"))}
     parser = Command().create_parser("manage.py", "skipper_cluster")
-    own = {"--json", "--watch", "--tenant", "--database"}
+    own = {"--json", "--watch", "--backend", "--tenant", "--database"}
     assert documented == own
     assert own <= {text for action in parser._actions for text in action.option_strings}
 

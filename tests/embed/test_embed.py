@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,10 +13,9 @@ from django.db import connections
 
 from skipper_django import conf, embed
 from skipper_django.core.errors import MemberNameTaken
-from skipper_django.embed import Handle, start_worker
+from skipper_django.embed import start_worker
 from skipper_django.models import Member, Task
 from skipper_django.overview import current_member_id
-from skipper_django.worker.loop import Worker
 from tests import tasks
 from tests.waiting import wait_until
 from tests.worker import tasks as worker_tasks
@@ -31,32 +28,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.django_db(transaction=True)
 State = Task.State
-
-
-@pytest.fixture(autouse=True)
-def quick(request: pytest.FixtureRequest, settings: Settings) -> None:
-    """Short intervals, on the database under test."""
-    alias = request.getfixturevalue("alias") if "alias" in request.fixturenames else "default"
-    settings.SKIPPER = {
-        "DATABASE": alias,
-        "CLUSTER_HEARTBEAT_INTERVAL": 0.2,
-        # Long: nothing here waits for it, and a busy machine must not look like a dead one.
-        "CLUSTER_LIVENESS_WINDOW": 60,
-    }
-
-
-@pytest.fixture
-def start() -> Iterator[Callable[..., Handle]]:
-    """start_worker(); all of them are stopped at the end."""
-    started: list[Handle] = []
-
-    def call(**options: Any) -> Handle:
-        started.append(start_worker(**options))
-        return started[-1]
-
-    yield call
-    for handle in started:
-        assert handle.stop(5)
 
 
 def test_tasks_run_and_the_process_knows_its_member(
@@ -134,7 +105,7 @@ def test_a_single_manager_runs_tasks_and_is_no_member(
         ({"member_name": "a\nb"}, "member_name: "),
         ({"shutdown_timeout": -1}, "shutdown_timeout is -1"),
         ({"shutdown_timeout": float("nan")}, "shutdown_timeout is nan"),
-        ({"backend": "nowhere"}, "TASKS has no entry 'nowhere'; known: default"),
+        ({"backend": "nowhere"}, "TASKS has no entry 'nowhere' of skipper_django; known: default"),
     ],
 )
 def test_wrong_options_are_refused_at_once(options: dict[str, Any], message: str) -> None:
@@ -188,43 +159,6 @@ def test_a_name_in_use_is_told_and_tried_again(
 
     wait_until(lambda: handle.member_id == "web", what="the name is free")
     assert handle.error is None
-
-
-def test_a_worker_that_breaks_is_followed_by_another(
-    alias: str,
-    start: Any,
-    enqueue: Any,
-    wait_for_state: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    whole = Worker.round
-    broken: list[Worker] = []
-
-    def breaks_once(worker: Worker) -> None:
-        if not broken:
-            broken.append(worker)
-            raise ZeroDivisionError("a fault of ours")
-        whole(worker)
-
-    joins = Worker.run
-    seen = threading.Event()
-
-    def joins_when_the_error_was_seen(worker: Worker) -> int:
-        if broken:
-            assert seen.wait(20)
-        return joins(worker)
-
-    monkeypatch.setattr(Worker, "round", breaks_once)
-    monkeypatch.setattr(Worker, "run", joins_when_the_error_was_seen)
-    handle = start()
-
-    wait_until(lambda: isinstance(handle.error, ZeroDivisionError))
-    seen.set()
-    wait_for_state(enqueue(tasks.noop), State.SUCCESSFUL)
-    assert handle.error is None
-    (line,) = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert line.exc_info
 
 
 @pytest.mark.usefixtures("short_grace")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -63,6 +64,15 @@ def test_demo_ends_by_itself_and_can_be_run_again(tmp_path: Path) -> None:
         assert "30 of 30 tasks" in output
         assert "make admin" in output
         assert not workers_of(tmp_path)
+
+
+@pytest.mark.slow
+def test_demo_prints_the_ranges_of_its_members(tmp_path: Path) -> None:
+    output, _ = start(tmp_path, "--limit", "300").communicate(timeout=90)
+
+    assert "range of the 1,000 buckets" in output
+    # How many were there at one moment is a matter of how fast they were.
+    assert re.search(r"^worker-\d .* \[0, (1000|500|334)\)$", output, re.MULTILINE), output
 
 
 @pytest.mark.slow

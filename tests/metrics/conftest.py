@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from tests.embed.conftest import start  # noqa: F401  (a fixture)
 from tests.worker.conftest import (  # noqa: F401  (fixtures)
     enqueue,
     fresh,
@@ -18,5 +19,8 @@ from tests.worker.conftest import (  # noqa: F401  (fixtures)
 if find_spec("prometheus_client") is None:
     collect_ignore = [
         f"test_{name}.py"
-        for name in ("board", "recorder", "exporter", "worker_port", "queues", "plans", "documents")
+        for name in (
+            *("board", "recorder", "exporter", "worker_port", "queues", "plans", "documents"),
+            "embedded",
+        )
     ]

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from skipper_django.metrics.board import Place
+from skipper_django.metrics.embedded import METRICS, EmbeddedCollector
 from skipper_django.metrics.exporter import WorkerCollector
 from skipper_django.metrics.names import COUNTER, HISTOGRAM, QUEUE_METRICS, WORKER_METRICS, Metric
 from skipper_django.metrics.queues import QueueCollector
@@ -81,8 +82,9 @@ def test_names_follow_the_rules() -> None:
     [
         (WorkerCollector([Place()], Place()), WORKER_METRICS),
         (QueueCollector(), QUEUE_METRICS),
+        (EmbeddedCollector(), METRICS),
     ],
-    ids=["worker", "queue"],
+    ids=["worker", "queue", "embedded"],
 )
 def test_the_collectors_know_exactly_these(
     collector: Collector, metrics: tuple[Metric, ...]

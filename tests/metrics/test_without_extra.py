@@ -51,6 +51,24 @@ def test_a_worker_runs_tasks() -> None:
     assert task.status == task.State.SUCCESSFUL
 
 
+def test_an_embedded_worker_runs_tasks() -> None:
+    task = save(Database("default"), row())[0]
+
+    done = run(
+        f"{BLOCKER}{SETUP}"
+        "from skipper_django.embed import start_worker\n"
+        "from skipper_django.models import Task\n"
+        "from tests.waiting import wait_until\n"
+        "handle = start_worker()\n"
+        "wait_until(lambda: Task.objects.filter(status=Task.State.SUCCESSFUL).exists())\n"
+        "assert handle.stop()\n"
+    )
+
+    assert done.returncode == 0, done.stderr
+    task.refresh_from_db()
+    assert task.status == task.State.SUCCESSFUL
+
+
 def test_the_option_says_what_to_install() -> None:
     done = run(f"{BLOCKER}{SETUP}call_command('skipper_worker', '--metrics-port', '0')")
 

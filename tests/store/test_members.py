@@ -73,7 +73,7 @@ def test_only_the_incarnation_that_owns_a_row_beats_and_leaves(database: Databas
 
     assert not members.beat(database, "default", "host-1", other.incarnation, {}, NOW + MINUTE)
     members.leave(database, "default", "host-1", other.incarnation)
-    members.mark_dead(database, "default", "host-1", other.incarnation)
+    assert not members.mark_dead(database, "default", "host-1", other.incarnation)
     assert members.beat(
         database, "default", "host-1", mine.incarnation, {"running": 3}, NOW + MINUTE
     )
@@ -83,6 +83,23 @@ def test_only_the_incarnation_that_owns_a_row_beats_and_leaves(database: Databas
     assert (row.state.name, row.heartbeat_at) == ("ACTIVE", NOW + MINUTE)
     members.leave(database, "default", "host-1", mine.incarnation)
     assert members.find(database, "default", "host-1") is None
+
+
+def test_of_those_that_see_a_death_one_tells_and_nobody_of_one_that_has_left(
+    database: Database,
+) -> None:
+    dead, left = new_member(), new_member("host-2")
+    members.add(database, dead, NOW)
+    members.add(database, left, NOW)
+    members.leave(database, "default", "host-2", left.incarnation)
+
+    mark = [
+        lambda: members.mark_dead(Database(database.alias), "default", "host-1", dead.incarnation)
+    ]
+    answers = side_by_side(*mark * 4)
+
+    assert sorted(answers) == [False, False, False, True]
+    assert not members.mark_dead(database, "default", "host-2", left.incarnation)
 
 
 def test_a_dead_incarnation_is_taken_over_once(database: Database) -> None:

@@ -170,9 +170,16 @@ def test_promotion_reads_the_due_tasks_and_not_the_later_ones(backlog: Database)
     fifty = watch(backlog, lambda: promote(backlog, [LANE], ALL_BUCKETS, NOW))
     share = watch(backlog, lambda: promote(backlog, [LANE], BucketRange(0, 100), NOW))
 
-    check(nothing, 150, {HOT})
-    check(fifty, 500, {HOT}, {PRIMARY})
-    check(share, 30, {HOT})
+    check(nothing, 150, {HOT}, {HOT})
+    check(fifty, 500, {HOT}, {HOT}, {PRIMARY})
+    check(share, 30, {HOT}, {HOT})
+
+
+def test_without_scheduled_tasks_no_slot_is_looked_for(database: Database) -> None:
+    """InnoDB would read for each all rows that a big enqueue has not committed yet."""
+    fill(database, 5, TaskState.READY)
+
+    check(watch(database, lambda: promote(database, [LANE], ALL_BUCKETS, NOW)), 5, {HOT})
 
 
 def test_looking_for_lost_leases_reads_the_running_tasks_only(backlog: Database) -> None:

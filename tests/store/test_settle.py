@@ -384,13 +384,17 @@ def test_a_lease_that_has_run_out_but_was_not_taken_back_can_be_renewed(
 
 
 @any_outcome
-def test_a_settled_lease_cannot_be_renewed(database: Database, outcome: Outcome) -> None:
-    (lease,) = leases(database)
+def test_a_settled_lease_cannot_be_renewed_and_is_not_lost(
+    database: Database, outcome: Outcome
+) -> None:
+    """The keeper renews what the loop may be settling: nobody must be told of a lost lease."""
+    lease, other = leases(database, 2)
     settle(database, [(lease, outcome)], LATER)
     before = columns(database, lease)
 
-    assert renew(database, [lease], LATER, 60) == [lease]
+    assert renew(database, [lease, other], LATER, 60) == []
     assert columns(database, lease) == before
+    assert columns(database, other)["lease_expires_at"] == LATER + timedelta(seconds=60)
 
 
 def test_the_renewal_tells_an_old_lease_from_a_new_one_of_the_same_task(

@@ -17,10 +17,12 @@ import pytest
 from django.db import connections
 
 from skipper_django import conf
+from skipper_django.core.clock import Clock
 from skipper_django.core.config import Config
 from skipper_django.models import Member, Task
 from skipper_django.store.clock import clock_of
-from skipper_django.worker.loop import Worker, WorkerOptions
+from skipper_django.worker.loop import Worker
+from skipper_django.worker.options import WorkerOptions
 from skipper_django.worker.shutdown import Shutdown
 from tests.waiting import wait_until
 
@@ -30,9 +32,11 @@ PROJECT = Path(__file__).parents[2]
 class ThreadWorker:
     """A worker that runs in a thread of this process."""
 
-    def __init__(self, config: Config, options: WorkerOptions, gate: Callable[[], bool]) -> None:
+    def __init__(
+        self, config: Config, options: WorkerOptions, gate: Callable[[], bool], clock: Clock
+    ) -> None:
         self.shutdown = Shutdown()
-        self.worker = Worker(config, options, clock_of(config.database), self.shutdown, gate)
+        self.worker = Worker(config, options, clock, self.shutdown, gate)
         self.status: int | None = None
         self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run)
@@ -75,11 +79,17 @@ def start_worker(alias: str) -> Iterator[Callable[..., ThreadWorker]]:
     def start(
         settings: dict[str, Any] | None = None,
         gate: Callable[[], bool] = lambda: True,
+        clock: Clock | None = None,
         **options: Any,
     ) -> ThreadWorker:
         config = dataclasses.replace(conf.load({"DATABASE": alias}), **(settings or {}))
         member = f"thread-{len(started) + 1}"
-        worker = ThreadWorker(config, WorkerOptions(**{"member_name": member, **options}), gate)
+        worker = ThreadWorker(
+            config,
+            WorkerOptions(**{"member_name": member, **options}),
+            gate,
+            clock or clock_of(config.database),
+        )
         started.append(worker)
         return worker
 

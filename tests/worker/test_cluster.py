@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import pytest
 from django.db.models import QuerySet
 
 from skipper_django.core.buckets import BucketRange, bucket_of, lane_of
+from skipper_django.core.clock import Clock
 from skipper_django.core.errors import MemberNameTaken
 from skipper_django.core.partition import partition
 from skipper_django.models import Member, Task
+from skipper_django.store.clock import clock_of
 from tests import tasks
 from tests.waiting import wait_until
 
@@ -168,14 +171,40 @@ def test_a8_the_leases_of_a_member_known_to_be_dead_are_not_waited_for(
     assert (row.attempts, row.lost_leases) == (2, 1)
 
 
+class Meeting:
+    """A clock whose worker chooses its first tasks, and takes none before all others have chosen.
+
+    A fetch asks the gate, chooses, asks the clock, takes: all in one thread.
+    """
+
+    def __init__(self, clock: Clock, others: threading.Barrier) -> None:
+        self.estimate, self.monotonic = clock.estimate, clock.monotonic
+        self._clock = clock
+        self._others = others
+        self._mine = threading.local()
+
+    def gate(self) -> bool:
+        self._mine.first = not hasattr(self._mine, "first")
+        return False
+
+    def now(self) -> datetime:
+        if getattr(self._mine, "first", False):
+            self._mine.first = False
+            self._others.wait(20)
+        return self._clock.now()
+
+
 def test_a9_two_members_of_one_range_lose_races_but_no_task(
     alias: str, enqueue: Any, start_worker: Any, done: Any
 ) -> None:
     for _ in range(200):
         enqueue(tasks.noop)
-    off = lambda: False  # noqa: E731
+    barrier = threading.Barrier(3)
+    clocks = [Meeting(clock_of(alias), barrier) for _ in range(3)]
 
-    workers = [start_worker(QUICK, off, drain=True, concurrency=8) for _ in range(3)]
+    workers = [
+        start_worker(QUICK, clock.gate, clock, drain=True, concurrency=8) for clock in clocks
+    ]
     for worker in workers:
         worker.join()
 
@@ -183,6 +212,8 @@ def test_a9_two_members_of_one_range_lose_races_but_no_task(
     assert set(Task.objects.using(alias).values_list("attempts", flat=True)) == {1}
     counters = [worker.worker.cluster.counters for worker in workers]
     assert sum(counter.claimed for counter in counters) == 200
+    # Each had chosen the same eight, and two had to look for others.
+    assert sum(counter.lost_races for counter in counters) >= 16
 
 
 def test_a10_each_fallback_has_its_reason_in_the_row(
@@ -351,7 +382,6 @@ def add_member(alias: str) -> Callable[..., Member]:
         from datetime import timedelta
 
         from skipper_django.core.tokens import new_incarnation
-        from skipper_django.store.clock import clock_of
 
         moment = clock_of(alias).now() - timedelta(seconds=heartbeat_age)
         counters = ("running", "claimed", "stolen", "lost_races")

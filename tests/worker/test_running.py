@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from skipper_django.models import Task
-from skipper_django.worker.loop import EXIT_DONE
+from skipper_django.worker.options import EXIT_DONE
 from tests import tasks
 from tests.waiting import wait_until
 from tests.worker import tasks as worker_tasks

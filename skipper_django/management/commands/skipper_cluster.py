@@ -35,6 +35,12 @@ class Command(BaseCommand):
             metavar="SECONDS",
             help="repeat until Ctrl-C (default: every 2 seconds); with --json one line each time",
         )
+        add(
+            "--backend",
+            type=str,
+            metavar="NAME",
+            help="the cluster of this entry of TASKS (default: that of SKIPPER)",
+        )
         add("--tenant", type=str, help="this tenant's cluster (default: SKIPPER['TENANT'])")
         add(
             "--database",
@@ -44,7 +50,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        config = _config(options["tenant"], options["database"])
+        config = _config(options["backend"], options["tenant"], options["database"])
         seconds = options["watch"]
         try:
             if seconds is None:
@@ -75,9 +81,13 @@ class Command(BaseCommand):
             return
 
 
-def _config(tenant: str | None, database: str | None) -> Config:
+def _config(backend: str | None, tenant: str | None, database: str | None) -> Config:
+    if backend is not None and (tenant is not None or database is not None):
+        raise CommandError("--backend has a tenant and a database: give no others beside it")
     chosen = {"TENANT": tenant, "DATABASE": database}
     try:
+        if backend is not None:
+            return conf.of_backend(backend)
         config = conf.load({key: value for key, value in chosen.items() if value is not None})
     except ImproperlyConfigured as error:
         raise CommandError(str(error)) from error

@@ -22,7 +22,8 @@ from ...core.telemetry import SILENT, Telemetry
 from ...store.clock import clock_of
 from ...store.database import Database
 from ...store.read import is_installed
-from ...worker.loop import EXIT_REFUSED, Worker, WorkerOptions
+from ...worker.loop import Worker
+from ...worker.options import EXIT_REFUSED, WorkerOptions
 from ...worker.shutdown import Shutdown
 from ...worker.supervisor import Supervisor
 

@@ -46,7 +46,7 @@ class MySQL(Dialect):
     def is_moment(self, column: str) -> str:
         # Zero dates, and dates with a zero in them: the driver reads them as NULL.
         return (
-            f"({column} >= '0001-01-02' AND {column} < '9999-12-31' AND DAYOFMONTH({column}) > 0)"
+            f"({column} >= '0001-01-01' AND DAYOFMONTH({column}) > 0)"
         )
 
     def is_contention(self, error: DatabaseError) -> bool:

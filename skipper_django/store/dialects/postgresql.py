@@ -38,7 +38,7 @@ class PostgreSQL(Dialect):
 
     def is_moment(self, column: str) -> str:
         # infinity, and years that Python does not have
-        first, last = "0001-01-02 00:00:00+00", "9999-12-31 00:00:00+00"
+        first, last = "0001-01-01 00:00:00+00", "10000-01-01 00:00:00+00"
         return f"({column} >= '{first}' AND {column} < '{last}')"
 
     def append(self, column: str) -> str:

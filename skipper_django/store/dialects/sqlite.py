@@ -30,7 +30,7 @@ class SQLite(Dialect):
             f"(typeof({column}) = 'text' AND length({column}) = 26 "
             f"AND datetime({seconds}, '+0 days') = {seconds} "
             f"AND {column} GLOB '*.{'[0-9]' * 6}' "
-            f"AND {column} > '0001-01-02' AND {column} < '9999-12-31')"
+            f"AND {column} >= '0001-01-01')"
         )
 
     def append(self, column: str) -> str:
