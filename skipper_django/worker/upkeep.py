@@ -44,6 +44,7 @@ class UpkeepThread:
         self._wake = wake
         self._stop = threading.Event()
         self._extra = {"member_id": cluster.member_id}
+        self._complaint = ""
         self._outage = Outage(database, cluster.member_id, "keep the queue moving")
         self.is_woken: Callable[[], bool] = lambda: False
         self._is_told = False
@@ -68,12 +69,18 @@ class UpkeepThread:
                 try:
                     with self._outage.survived():
                         timer.run_if_due()
-                except Exception:
+                except Exception as error:
                     # One row of nonsense must not end the upkeep of all the others.
-                    logger.exception("upkeep failed and is tried again", extra=self._extra)
+                    self._complain(error)
             if self._outage.is_on:
                 self._outage.pause(self._stop)
         self._database.close()
+
+    def _complain(self, error: Exception) -> None:
+        """Once, not every second as long as it lasts."""
+        if repr(error) != self._complaint:
+            self._complaint = repr(error)
+            logger.exception("upkeep failed and is tried again", extra=self._extra)
 
     def look_again(self) -> None:
         """A task has been scheduled, or the shares are others: forget when the next one is due."""

@@ -45,9 +45,7 @@ class MySQL(Dialect):
 
     def is_moment(self, column: str) -> str:
         # Zero dates, and dates with a zero in them: the driver reads them as NULL.
-        return (
-            f"({column} >= '0001-01-01' AND DAYOFMONTH({column}) > 0)"
-        )
+        return f"({column} >= '0001-01-01' AND DAYOFMONTH({column}) > 0)"
 
     def is_contention(self, error: DatabaseError) -> bool:
         return any(code in CONTENTION for code in error_codes(error))
