@@ -6,6 +6,7 @@ Errors are E, warnings W; each names the setting and the remedy. docs/checks.md 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from django.apps import apps
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import connections, router
 
@@ -53,11 +54,16 @@ def _check_alias(alias: str) -> Iterator[CheckMessage]:
             hint="Use SQLite, MySQL, MariaDB or PostgreSQL.",
             id="skipper.E004",
         )
-    if not router.allow_migrate(alias, "skipper_django", model_name="task"):
+    forbidden = [
+        str(model._meta.model_name)
+        for model in apps.get_app_config("skipper_django").get_models()
+        if not router.allow_migrate(alias, "skipper_django", model_name=model._meta.model_name)
+    ]
+    if forbidden:
         yield Error(
-            f"A database router forbids the tables of skipper_django on {alias!r}, where "
-            "the queue is configured to be.",
-            hint="Let allow_migrate() accept the app there, or correct DATABASE.",
+            f"A database router forbids {' and '.join(forbidden)} of skipper_django on {alias!r}, "
+            "where the queue is configured to be: tasks and members share one database.",
+            hint="Let allow_migrate() accept the whole app there, or correct DATABASE.",
             id="skipper.E005",
         )
     if alias != "default":

@@ -67,6 +67,8 @@ class _Server(ThreadingMixIn, WSGIServer):
 class Exporter:
     """Made by the supervisor before it forks. Raises OSError for a port that cannot be had."""
 
+    name = "metrics"
+
     def __init__(self, address: str, port: int, processes: int) -> None:
         self._server = _Server(address, port)
         self._workers = [Place() for _ in range(processes)]
@@ -84,7 +86,6 @@ class Exporter:
 
     def telemetry(self, index: int, tenant: str) -> Telemetry:
         """For the worker process of this number, which calls it after the fork."""
-        self.close()
         return Recorder(self._workers[index], tenant)
 
     def child_ended(self, index: int, cause: str | None) -> None:
@@ -92,6 +93,9 @@ class Exporter:
         self._workers[index].leave()
         if cause is not None:
             self._numbers.add(names.DEATHS, cause)
+
+    def has_ended(self, index: int) -> bool:
+        return False
 
     def close(self) -> None:
         self._server.socket.close()

@@ -183,7 +183,7 @@ def take(
         rows = _take_singly(database, sql, params, ids, now)
     place = {head.id: index for index, head in enumerate(heads)}
     rows.sort(key=lambda row: place[row[0]])
-    return [_lease(database, row, token, now) for row in rows]
+    return [lease_of(database, row, token, now) for row in rows]
 
 
 def _taken(
@@ -225,7 +225,8 @@ def _take_singly(
     return rows
 
 
-def _lease(database: Database, row: tuple[Any, ...], token: int, now: datetime) -> Lease:
+def lease_of(database: Database, row: Sequence[Any], token: int, now: datetime) -> Lease:
+    """The lease of a row of PAYLOAD that was claimed at `now`."""
     *values, run_after, enqueued_at, started_at = row
     from_db = database.dialect.from_db
     # MySQL reads its zero dates as NULL.

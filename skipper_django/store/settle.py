@@ -7,7 +7,7 @@ optimizer goes by primary key; and each can be repeated after a lost reply.
 import json
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from ..core.outcome import Failed, Outcome, Released, Retry, Succeeded
 from .add import MAX_CHARACTERS
@@ -15,6 +15,18 @@ from .claim import Lease
 from .database import Database
 
 Settlement = tuple[Lease, Outcome]
+
+
+class HasToken(Protocol):
+    """Enough of a lease to prove it."""
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def token(self) -> int: ...
+
+
 Assignments = tuple[str, list[Any]]  # the SET clause and its parameters
 
 
@@ -29,7 +41,7 @@ def settle(
     return lost
 
 
-def fence(leases: Sequence[Lease]) -> str:
+def fence(leases: Sequence[HasToken]) -> str:
     """The condition that a row is still held under the very token of its lease.
 
     A token of the batch is not enough: a row lost and claimed again by the same member may hold

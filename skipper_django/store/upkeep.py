@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from ..core.buckets import BucketRange
 from ..core.errors import WorkerLost
@@ -15,11 +15,12 @@ from ..core.outcome import describe_error, load_errors
 from ..core.reasons import FailReason
 from ..core.states import TaskState
 from ..core.tokens import tokens_of
-from .claim import Lease
 from .database import Database
 from .dialects.base import Part, still
 from .repair import UNREADABLE, may_be_bad_rows
-from .settle import fence
+from .settle import HasToken, fence
+
+Held = TypeVar("Held", bound=HasToken)
 
 BATCH = 1_000
 DELETE_BATCH = 200
@@ -36,8 +37,8 @@ SECOND_LOSS_DELAY = timedelta(seconds=5)
 
 
 def renew(
-    database: Database, leases: Sequence[Lease], now: datetime, lease_duration: float
-) -> list[Lease]:
+    database: Database, leases: Sequence[Held], now: datetime, lease_duration: float
+) -> list[Held]:
     """Push the expiry of the leases forward, in one statement; those lost meanwhile come back.
 
     One that was settled meanwhile is not lost: its outcome is stored.

@@ -2,25 +2,53 @@
 
 import threading
 from collections.abc import Iterable
+from math import inf
 
 from ..core.clock import monotonic
 from ..store.claim import Lease
+from .pulse import Pulse, deadline_after
 
 
 class Custody:
-    """Shared by the loop, which adds and removes, and the keeper, which renews."""
+    """Shared by the loop, which adds and removes, the keeper, which renews, and the slots.
 
-    def __init__(self) -> None:
+    Whatever it holds stands in the pulse, too, where a stand-in can see it.
+    """
+
+    def __init__(self, pulse: Pulse | None = None) -> None:
+        self._pulse = pulse or Pulse()
         self._lock = threading.Lock()
         self._leases: dict[int, Lease] = {}
-        self._oldest = 0.0
 
     def __len__(self) -> int:
         return len(self._leases)
 
-    def add(self, leases: Iterable[Lease]) -> None:
+    def add(self, leases: Iterable[Lease], trusted_until: float) -> None:
+        """They may be started until then, monotonic."""
         with self._lock:
-            self._leases.update((lease.id, lease) for lease in leases)
+            self._pulse.trust(trusted_until)
+            for lease in leases:
+                lease.trusted_until = trusted_until
+                self._leases[lease.id] = lease
+                self._pulse.hold(lease)
+
+    def trust(self, until: float) -> None:
+        """What is held will be trusted so long: told before it is renewed."""
+        with self._lock:
+            self._pulse.trust(until)
+
+    def began(self, lease: Lease, timeout: float | None) -> None:
+        """Before anybody asks whether it may start: a stand-in hands back what has not begun."""
+        self._set_deadline(lease, deadline_after(timeout, monotonic()))
+
+    def ended(self, lease: Lease) -> None:
+        """It has its outcome: no deadline concerns it any more."""
+        self._set_deadline(lease, inf)
+
+    def _set_deadline(self, lease: Lease, deadline: float) -> None:
+        with self._lock:
+            if self._leases.get(lease.id) is lease:
+                self._pulse.begin(lease.id, deadline)
 
     def holds(self, lease: Lease) -> bool:
         """By identity: the same task claimed again is another lease."""
@@ -32,6 +60,7 @@ class Custody:
             if self._leases.get(lease.id) is not lease:
                 return False
             del self._leases[lease.id]
+            self._pulse.drop(lease.id)
             return True
 
     def snapshot(self) -> list[Lease]:

@@ -141,10 +141,10 @@ class Executor:
             return self._failed(attempt, error)
         return self._returned(attempt, value)
 
-    def give_up(self, attempt: Attempt) -> Outcome:
+    def give_up(self, attempt: Attempt, although: str = "was raised in it") -> Outcome:
         """The outcome of an attempt that does not react to its timeout."""
         try:
-            raise TaskTimeout(f"ran on after its timeout of {attempt.timeout:g} s was raised in it")
+            raise TaskTimeout(f"ran on after its timeout of {attempt.timeout:g} s {although}")
         except TaskTimeout as error:
             return self._failed(attempt, error)
 

@@ -12,10 +12,9 @@ from ..store.upkeep import renew
 from .custody import Custody
 from .execute import log_fields
 from .outage import Outage
+from .pulse import RENEWALS_PER_LEASE
 
 logger = logging.getLogger("skipper_django.worker")
-
-RENEWALS_PER_LEASE = 3
 
 
 class LeaseKeeper:
@@ -48,12 +47,14 @@ class LeaseKeeper:
     def renew_once(self) -> None:
         held = self._custody.snapshot()
         trusted_until = monotonic() + self._lease_duration
+        self._custody.trust(trusted_until)
         lost = renew(self._database, held, self._clock.now(), self._lease_duration)
         self._database.telemetry.renewed(len(held) - len(lost))
         for lease in lost:
             report_lost(self._custody, lease, self._member_id, self._database.telemetry)
         for lease in held:
-            lease.trusted_until = trusted_until
+            if self._custody.holds(lease):
+                lease.trusted_until = trusted_until
 
     def _run(self) -> None:
         while not self._stop.wait(self._lease_duration / RENEWALS_PER_LEASE):
@@ -70,6 +71,7 @@ class LeaseKeeper:
 def report_lost(custody: Custody, lease: Lease, member_id: str, telemetry: Telemetry) -> None:
     """Somebody else may have the task by now: let go of it and discard what it leads to."""
     if custody.remove(lease):
+        lease.trusted_until = 0.0  # if it waits for a slot, it must not start
         telemetry.lease_lost(lease)
         logger.warning(
             "%s %s lost its lease; its outcome will be discarded",

@@ -23,6 +23,7 @@ from .leases import LeaseKeeper
 from .options import EXIT_DONE, EXIT_FORCED, EXIT_RECYCLE, WorkerOptions
 from .outage import Outage
 from .pace import Pace
+from .pulse import PulseThread
 from .registration import Applicant
 from .settle import SETTLE_BATCH, Settler
 from .shutdown import Shutdown
@@ -58,7 +59,7 @@ class Worker:
         self._arrivals = Arrivals()
         self._stuck: list[Finished] = []
         self._turn = 0
-        self._custody = Custody()
+        self._custody = Custody(options.pulse)
         self._pace = Pace(options.concurrency)
         self._patience = Patience(PATIENCE_SECONDS)
         self._lanes = Lanes(self._database, config.tenant, options.queues)
@@ -72,7 +73,7 @@ class Worker:
         self._janitor = Janitor(self._database, clock, config)
         self._thief = Thief(self._database, clock, self._janitor, config.steal_after)
         executor = Executor(clock, self.cluster, config.max_payload_bytes)
-        self.slots = Slots(options.concurrency, executor, self._arrivals.put)
+        self.slots = Slots(options.concurrency, executor, self._arrivals.put, self._custody)
 
     def _running(self) -> int:
         """How many attempts are being made; what waits for a slot is not."""
@@ -105,7 +106,7 @@ class Worker:
         self._log_state("stopped")
         return self._exit_status(ended)
 
-    def _helpers(self) -> tuple[LeaseKeeper, UpkeepThread, Alarm]:
+    def _helpers(self) -> list[LeaseKeeper | UpkeepThread | Alarm | PulseThread]:
         duration = self._config.lease_duration
         keeper = LeaseKeeper(
             self._database, self._clock, self._custody, duration, self.cluster.member_id
@@ -118,7 +119,9 @@ class Worker:
         )
         self._settler.on_retry = upkeep.look_again
         self.cluster.on_change = lambda: alarm.heed(Hint(scheduled=True))
-        return keeper, upkeep, alarm
+        pulse = self._options.pulse
+        beats = [PulseThread(pulse, self.cluster, self._config)] if pulse else []
+        return [keeper, upkeep, alarm, *beats]
 
     def _exit_status(self, ended: bool) -> int:
         if self._stuck:
@@ -225,21 +228,15 @@ class Worker:
         return self._submit(leases, before)
 
     def _submit(self, leases: list[Lease], before: float) -> int:
-        self._custody.add(leases)
+        self._custody.add(leases, before + self._config.lease_duration)
         for lease in leases:
-            lease.trusted_until = before + self._config.lease_duration
             self.slots.submit(lease)
         self.cluster.counters.claimed += len(leases)
         return len(leases)
 
     def _claimant(self, share: Share) -> Claimant:
-        return Claimant(
-            self.cluster.member_id,
-            share.lanes,
-            share.buckets,
-            self._config.lease_duration,
-            self.cluster.incarnation,
-        )
+        member, duration = self.cluster, self._config.lease_duration
+        return Claimant(member.member_id, share.lanes, share.buckets, duration, member.incarnation)
 
     def _rotated(self, shares: tuple[Share, ...]) -> tuple[Share, ...]:
         """Queues that are divided differently take turns in being asked first."""
@@ -288,13 +285,12 @@ class Worker:
             logger.warning(why, exc_info=True, extra=self._extra())
 
     def _log_state(self, state: str) -> None:
-        queues = ", ".join(self._options.queues) or "all"
         logger.info(
             "worker %s %s (tenant %s, queues %s, concurrency %d)",
             self.cluster.member_id,
             state,
             self._config.tenant,
-            queues,
+            ", ".join(self._options.queues) or "all",
             self._options.concurrency,
             extra=self._extra(),
         )

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from .pulse import Pulse
+
 EXIT_DONE, EXIT_FORCED, EXIT_RECYCLE, EXIT_REFUSED = 0, 1, 75, 78
 
 
@@ -16,3 +18,4 @@ class WorkerOptions:
     drain: bool = False  # stop when nothing is ready
     shutdown_timeout: float = 30.0
     supervisor_pid: int | None = None  # stop when this process is gone
+    pulse: Pulse | None = None  # beat here, for a stand-in

@@ -19,7 +19,7 @@ class ProcessIdentity:
 
 def this_process() -> ProcessIdentity:
     pid = os.getpid()
-    return ProcessIdentity(socket.gethostname(), _host_key(), pid, _started(pid) or "")
+    return ProcessIdentity(socket.gethostname(), _host_key(), pid, start_of(pid) or "")
 
 
 def is_certainly_dead(host_key: str, pid: int, started: str) -> bool:
@@ -29,7 +29,13 @@ def is_certainly_dead(host_key: str, pid: int, started: str) -> bool:
     """
     if not host_key or host_key != _host_key() or not started:
         return False
-    return _started(pid) != started
+    return start_of(pid) != started
+
+
+def state_of(pid: int, started: str) -> str | None:
+    """The system's letter for what the process does; None if it is gone or cannot be seen."""
+    stat = _stat(pid)
+    return stat[0] if stat is not None and stat[1] == started else None
 
 
 @lru_cache(maxsize=1)
@@ -42,12 +48,17 @@ def _host_key() -> str:
         return ""
 
 
-def _started(pid: int) -> str | None:
+def start_of(pid: int) -> str | None:
     """When the process started, in ticks; None if it is gone or only waits to be reaped."""
+    stat = _stat(pid)
+    return stat[1] if stat is not None else None
+
+
+def _stat(pid: int) -> tuple[str, str] | None:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
     # The name of the program, in parentheses, may hold spaces and parentheses of its own.
     fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else fields[19]
+    return None if fields[0] in "ZX" else (fields[0], fields[19])

@@ -16,6 +16,7 @@ from ..core.errors import TaskTimeout
 from ..core.outcome import Outcome, Released
 from ..store.claim import Lease
 from .connections import CLOSE_AFTER_IDLE_SECONDS, ThreadConnections
+from .custody import Custody
 from .execute import Attempt, Executor
 from .timeouts import Deadline, Timeouts
 
@@ -39,10 +40,13 @@ class Slots:
     More may be submitted: they wait, and can be taken back as long as they have not started.
     """
 
-    def __init__(self, concurrency: int, executor: Executor, report: Report) -> None:
+    def __init__(
+        self, concurrency: int, executor: Executor, report: Report, custody: Custody
+    ) -> None:
         self._concurrency = concurrency
         self._executor = executor
         self._report = report
+        self._custody = custody
         self._timeouts = Timeouts()
         self._waiting: SimpleQueue[Attempt | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
@@ -107,6 +111,7 @@ class Slots:
     def _work(self) -> None:
         connections = ThreadConnections()
         while (attempt := self._next(connections)) is not None:
+            self._custody.began(attempt.lease, attempt.timeout)
             started = monotonic()
             if started >= attempt.lease.trusted_until:
                 self._report(Finished(attempt.lease, Released(), 0.0))
@@ -114,6 +119,7 @@ class Slots:
             attempt.lease.begun = started
             connections.before_task()
             outcome = self._executor.run(attempt, self._interruptible(attempt, started))
+            self._custody.ended(attempt.lease)
             connections.after_task()
             self._report(Finished(attempt.lease, outcome, monotonic() - started))
         connections.close()
@@ -141,7 +147,12 @@ class Slots:
     def _event_loop(self) -> "EventLoop":
         if self._loop is None:
             self._loop = EventLoop(
-                self._concurrency, self._executor, self._report, self._timeouts, self._stuck
+                self._concurrency,
+                self._executor,
+                self._report,
+                self._custody,
+                self._timeouts,
+                self._stuck,
             )
         return self._loop
 
@@ -158,6 +169,7 @@ class EventLoop:
         concurrency: int,
         executor: Executor,
         report: Report,
+        custody: Custody,
         timeouts: Timeouts,
         on_stuck: Callable[[Attempt, float], None],
     ) -> None:
@@ -165,6 +177,7 @@ class EventLoop:
         self._concurrency = concurrency
         self._executor = executor
         self._report = report
+        self._custody = custody
         self._timeouts = timeouts
         self._on_stuck = on_stuck
         self._running: set[asyncio.Task[None]] = set()
@@ -225,6 +238,7 @@ class EventLoop:
             self._closing = self._loop.create_task(self._close_connections())
 
     async def _run(self, attempt: Attempt) -> None:
+        self._custody.began(attempt.lease, attempt.timeout)
         started = monotonic()
         if started >= attempt.lease.trusted_until:
             self._report(Finished(attempt.lease, Released(), 0.0))
@@ -232,6 +246,7 @@ class EventLoop:
         attempt.lease.begun = started
         await self._care_for_connections()
         outcome = await self._executor.run_async(attempt, self._limited(attempt, started))
+        self._custody.ended(attempt.lease)
         self._report(Finished(attempt.lease, outcome, monotonic() - started))
 
     def _limited(self, attempt: Attempt, started: float) -> Callable[[Any], Any]:

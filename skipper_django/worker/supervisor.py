@@ -6,7 +6,7 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import FrameType
 from typing import NoReturn, Protocol
@@ -30,18 +30,27 @@ KILL_AFTER_SECONDS = 10.0
 class Companion(Protocol):
     """What runs in a process of its own beside the workers, as long as one of them is wanted."""
 
+    name: str
+
     def run(self) -> int: ...
 
     def child_ended(self, index: int, cause: str | None) -> None:
         """Told here, in the supervisor: a worker process ended; `cause`: why it died, if so."""
 
+    def has_ended(self, index: int) -> bool:
+        """Has it killed that worker process itself, because a task in it was stuck?"""
+
+    def close(self) -> None:
+        """In the other children: let go of what only its own process needs."""
+
 
 class Child:
     """One place for a process, and who fills it."""
 
-    def __init__(self, index: int, run: Callable[[], int]) -> None:
+    def __init__(self, index: int, run: Callable[[], int], name: str = "worker") -> None:
         self.index = index
         self.run = run
+        self.name = name
         self.pid: int | None = None
         self.started_at = 0.0
         self.start_at = 0.0
@@ -61,13 +70,13 @@ class Supervisor:
         processes: int,
         run_child: Callable[[int], int],
         shutdown_timeout: float,
-        companion: Companion | None = None,
+        companions: Sequence[Companion] = (),
         max_crashes: int | None = None,
     ) -> None:
         self._max_crashes = max_crashes
         self._children = [Child(index, partial(run_child, index)) for index in range(processes)]
-        self._companion = companion
-        self._beside = [Child(-1, companion.run)] if companion else []
+        self._companions = companions
+        self._beside = [Child(-1, beside.run, beside.name) for beside in companions]
         self._shutdown_timeout = shutdown_timeout
         self._requests = 0
         self._status = EXIT_DONE
@@ -81,7 +90,7 @@ class Supervisor:
         try:
             return self._watch()
         finally:
-            self._end_companion()
+            self._end_companions()
             signal.set_wakeup_fd(-1)
             self._reader.close()
             self._writer.close()
@@ -116,7 +125,7 @@ class Supervisor:
         signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
 
     def _start_due(self) -> None:
-        for child in self._beside + self._children:
+        for child in self._children + self._beside:
             if child.pid is None and self._is_wanted(child) and monotonic() >= child.start_at:
                 self._fork(child)
 
@@ -146,6 +155,9 @@ class Supervisor:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._reader.close()
             self._writer.close()
+            for companion in self._companions:
+                if companion.name != child.name:
+                    companion.close()
             status = child.run()
         except BaseException:
             logger.critical("worker process crashed", exc_info=True)
@@ -175,8 +187,10 @@ class Supervisor:
 
     def _ended(self, child: Child, pid: int, status: int) -> None:
         is_worker = child not in self._beside
-        if is_worker and self._companion:
-            self._companion.child_ended(child.index, self._cause(status))
+        if is_worker and any(beside.has_ended(child.index) for beside in self._companions):
+            status = EXIT_RECYCLE
+        for beside in self._companions if is_worker else ():
+            beside.child_ended(child.index, self._cause(status))
         if status in (EXIT_DONE, EXIT_REFUSED) or self._requests:
             child.done = True
             if is_worker:
@@ -189,15 +203,18 @@ class Supervisor:
         lived = monotonic() - child.started_at
         child.crashes = 1 if lived > STEADY_SECONDS else child.crashes + 1
         cause = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-        what = "metrics" if child in self._beside else "worker"
         if self._max_crashes is not None and child.crashes >= self._max_crashes:
             child.done = True
             self._status = max(self._status, EXIT_FORCED)
-            logger.error("%s process %d died (%s) and is not replaced again", what, pid, cause)
+            logger.error(
+                "%s process %d died (%s) and is not replaced again", child.name, pid, cause
+            )
             return
         pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(child.crashes - 1, 10))
         child.start_at = monotonic() + pause
-        logger.error("%s process %d died (%s); a new one starts in %g s", what, pid, cause, pause)
+        logger.error(
+            "%s process %d died (%s); a new one starts in %g s", child.name, pid, cause, pause
+        )
 
     def _cause(self, status: int) -> str | None:
         """Why a worker died, in a word of a closed list; None if it ended as it should."""
@@ -214,7 +231,7 @@ class Supervisor:
         )
         self._send(signal.SIGTERM)
 
-    def _end_companion(self) -> None:
+    def _end_companions(self) -> None:
         for child in self._beside:
             if child.pid is not None:
                 os.kill(child.pid, signal.SIGKILL)

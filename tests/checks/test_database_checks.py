@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.core import checks
+from django.core.management import call_command
+from django.core.management.base import SystemCheckError
 from django.db import connections
 
 from skipper_django.models import Task
@@ -74,6 +76,13 @@ class Forbidding:
         return False if app_label == "skipper_django" else None
 
 
+class Parting:
+    """Tasks here, members elsewhere."""
+
+    def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool | None:
+        return False if hints.get("model_name") == "member" else None
+
+
 class Allowing:
     def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool:
         return True
@@ -86,6 +95,17 @@ def test_a_router_that_contradicts_the_settings_is_an_error(settings: Settings) 
 
     settings.DATABASE_ROUTERS = [f"{__name__}.Allowing"]
     assert problems() == []
+
+
+def test_tasks_and_members_in_different_databases_are_refused_by_check_and_worker(
+    settings: Settings,
+) -> None:
+    settings.DATABASE_ROUTERS = [f"{__name__}.Parting"]
+
+    assert problems() == ["skipper.E005"]
+    with pytest.raises(SystemCheckError, match="forbids member"):
+        # As from the command line: call_command() alone skips the checks.
+        call_command("skipper_worker", "--drain", skip_checks=False)
 
 
 def test_an_engine_that_we_do_not_speak_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from tests import tasks
 from tests.metrics.scraping import Series, members, scrape, total, url_of, values_of
 from tests.waiting import wait_until
 from tests.worker import tasks as worker_tasks
+from tests.worker.conftest import skipper_settings
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -155,14 +156,37 @@ def test_the_exporter_is_replaced_and_nothing_is_forgotten(alias: str, worker_pr
     wait_for_all_done(alias)
     wait_until(lambda: succeeded(scrape(url)) == 10)
     (member,) = Member.objects.using(alias).all()
-    (exporter,) = children_of(worker.process.pid) - {member.pid}
-
-    os.kill(exporter, signal.SIGKILL)
+    # With its stand-in: which of the two is which, they do not say.
+    for pid in children_of(worker.process.pid) - {member.pid}:
+        os.kill(pid, signal.SIGKILL)
 
     worker.wait_for_log("metrics process")
     assert succeeded(scrape(url)) == 10
     worker.send(signal.SIGTERM)
     assert worker.wait() == 0
+
+
+def test_a_timeout_that_the_stand_in_stores_is_counted(
+    alias: str, worker_process: Any, enqueue: Any, wait_for_state: Any, tmp_path: Path
+) -> None:
+    short = skipper_settings(
+        LEASE_DURATION=2, CLUSTER_HEARTBEAT_INTERVAL=1, CLUSTER_LIVENESS_WINDOW=3
+    )
+    url = url_of(worker_process(*PORT, **short))
+    row = enqueue(worker_tasks.hold_past_timeout, str(tmp_path / "log"), 60.0)
+    wait_for_state(row, Task.State.FAILED, 40)
+
+    page = wait_until(
+        lambda: (
+            total(found := scrape(url), "skipper_worker_process_deaths_total", cause="stuck") == 1
+            and found
+        )
+    )
+
+    task = "tests.worker.tasks.hold_past_timeout"
+    assert total(page, "skipper_tasks_finished_total", task=task, reason="timeout") == 1
+    assert total(page, "skipper_task_seconds_sum", task=task) > 6
+    assert total(page, "skipper_worker_process_deaths_total") == 1
 
 
 def children_of(pid: int) -> set[int]:
@@ -175,7 +199,7 @@ def test_a_stopped_command_leaves_no_process_and_no_port(alias: str, worker_proc
     url = url_of(worker)
     wait_until(lambda: len(members(scrape(url))) == 2)
     children = children_of(worker.process.pid)
-    assert len(children) == 3
+    assert len(children) == 4, "two workers, their stand-in, the exporter"
 
     worker.send(signal.SIGTERM)
 
@@ -194,9 +218,7 @@ def test_a_killed_supervisor_leaves_no_process(alias: str, worker_process: Any) 
     worker.process.kill()
     worker.wait()
 
-    wait_until(
-        lambda: not any(is_running(pid) for pid in children), 40, "workers and exporter have ended"
-    )
+    wait_until(lambda: not any(is_running(pid) for pid in children), 40, "all of them have ended")
 
 
 def is_running(pid: int) -> bool:

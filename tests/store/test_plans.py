@@ -16,6 +16,7 @@ from skipper_django.models import Task
 from skipper_django.store.add import add
 from skipper_django.store.claim import choose, claim, lanes_in_use
 from skipper_django.store.database import Database
+from skipper_django.store.held import load
 from skipper_django.store.settle import settle
 from skipper_django.store.upkeep import expired, promote, prune, renew
 from tests.store.support import LANE, NOW, claimant, new, row, save
@@ -153,6 +154,7 @@ def test_outcomes_and_renewals_go_by_key(backlog: Database) -> None:
     ]  # fmt: skip
 
     check(watch(backlog, lambda: renew(backlog, held, NOW, 60)), 1_000, {PRIMARY})
+    check(watch(backlog, lambda: load(backlog, held)), 1_000, {PRIMARY})
     for number, outcome in enumerate(outcomes):
         batch = [(lease, outcome) for lease in held[number * 100 : number * 100 + 150]]
         lost = [(lease, outcome) for lease in held[: number * 100]]

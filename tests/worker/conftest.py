@@ -24,6 +24,8 @@ from skipper_django.store.clock import clock_of
 from skipper_django.worker.loop import Worker
 from skipper_django.worker.options import WorkerOptions
 from skipper_django.worker.shutdown import Shutdown
+from tests import servers
+from tests.proxy import Proxy
 from tests.waiting import wait_until
 
 PROJECT = Path(__file__).parents[2]
@@ -208,6 +210,34 @@ def short_lease() -> dict[str, str]:
 def skipper_settings(**settings: Any) -> dict[str, str]:
     """The environment of a worker process with these SKIPPER settings."""
     return {"SKIPPER_TEST_SETTINGS": json.dumps(settings)}
+
+
+@pytest.fixture
+def short() -> dict[str, str]:
+    """Leases and a liveness window that a few seconds of silence would end."""
+    return skipper_settings(
+        LEASE_DURATION=2, CLUSTER_HEARTBEAT_INTERVAL=1, CLUSTER_LIVENESS_WINDOW=3
+    )
+
+
+@pytest.fixture
+def proxy(alias: str) -> Iterator[Proxy]:
+    """A link to the server under test; SQLite has none."""
+    server = servers.named_server(alias) if alias in servers.ALIASES else None
+    if server is None:
+        pytest.skip("SQLite is no server: there is no link to cut")
+    proxy = Proxy(server.host, server.port)
+    yield proxy
+    proxy.down()
+
+
+@pytest.fixture
+def through(proxy: Proxy, alias: str) -> dict[str, str]:
+    """The environment of a worker that reaches its database through the proxy."""
+    server = servers.named_server(alias)
+    assert server is not None
+    behind = dataclasses.replace(server, host="127.0.0.1", port=proxy.port)
+    return {servers.address_variable(alias): behind.address}
 
 
 @pytest.fixture

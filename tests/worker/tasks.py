@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import sys
 import threading
@@ -163,3 +164,42 @@ def fail_once(path: str) -> None:
     note(path, "attempt")
     if len(lines(path)) == 1:
         raise ValueError("the first time")
+
+
+# Calls of this library keep the interpreter, as those of many an extension do.
+_holding = ctypes.PyDLL(None)
+
+
+def hold(seconds: float) -> None:
+    """For so long no other thread of the process runs; no exception gets in."""
+    _holding.usleep(int(seconds * 1_000_000))
+
+
+@task
+def hold_interpreter(path: str, line: str, seconds: float) -> None:
+    note(path, f"start {line}")
+    hold(seconds)
+    note(path, f"end {line}")
+
+
+@task(timeout=1)
+def hold_past_timeout(path: str, seconds: float) -> None:
+    note(path, "start past")
+    hold(seconds)
+
+
+def hang(error: BaseException, result: Any) -> float:
+    hold(60)
+    return 0.0
+
+
+@task(timeout=1, max_attempts=2, backoff=hang)
+def hold_past_timeout_and_in_backoff(path: str, seconds: float) -> None:
+    note(path, "start past")
+    hold(seconds)
+
+
+@task(timeout=1, max_attempts=2, backoff=fixed(0))
+def hold_past_timeout_twice(path: str, seconds: float) -> None:
+    note(path, "start past")
+    hold(seconds)

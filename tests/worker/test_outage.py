@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import signal
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from django.db import connections
 from django.db.models import QuerySet
 
 from skipper_django.models import Task
-from tests import servers, tasks
+from tests import tasks
 from tests.proxy import Proxy
 from tests.waiting import wait_until
 from tests.worker import tasks as worker_tasks
@@ -23,26 +22,6 @@ from tests.worker.conftest import skipper_settings
 
 pytestmark = pytest.mark.django_db(transaction=True)
 State = Task.State
-
-
-@pytest.fixture
-def proxy(alias: str) -> Iterator[Proxy]:
-    """A link to the server under test; SQLite has none."""
-    server = servers.named_server(alias) if alias in servers.ALIASES else None
-    if server is None:
-        pytest.skip("SQLite is no server: there is no link to cut")
-    proxy = Proxy(server.host, server.port)
-    yield proxy
-    proxy.down()
-
-
-@pytest.fixture
-def through(proxy: Proxy, alias: str) -> dict[str, str]:
-    """The environment of a worker that reaches its database through the proxy."""
-    server = servers.named_server(alias)
-    assert server is not None
-    behind = replace(server, host="127.0.0.1", port=proxy.port)
-    return {servers.address_variable(alias): behind.address}
 
 
 @pytest.mark.case("R34")

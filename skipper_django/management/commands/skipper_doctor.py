@@ -9,7 +9,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error, connections
 
 from ... import conf
-from ...doctor import as_json, as_lines, examine
+from ...doctor import examine
+from ...doctor_text import as_json, as_lines
 from ...store.clock import clock_of
 
 EXIT_UNHEALTHY = 1

@@ -7,6 +7,8 @@ import os
 import socket
 import sys
 import threading
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -24,8 +26,10 @@ from ...store.database import Database
 from ...store.read import is_installed
 from ...worker.loop import Worker
 from ...worker.options import EXIT_REFUSED, WorkerOptions
+from ...worker.pulse import Pulse
 from ...worker.shutdown import Shutdown
-from ...worker.supervisor import Supervisor
+from ...worker.standin import StandIn, is_possible
+from ...worker.supervisor import Companion, Supervisor
 
 if TYPE_CHECKING:
     from ...metrics.exporter import Exporter
@@ -108,11 +112,20 @@ class Command(BaseCommand):
             run_with_reloader(_run_reloadable, config, options)
             return
         exporter = _exporter(options)
+        pulses = [Pulse() for _ in range(options["processes"])]
+
+        def telemetry(index: int) -> Telemetry:
+            return exporter.telemetry(index, config.tenant) if exporter else SILENT
+
+        def run_child(index: int) -> int:
+            return _run_child(config, options, index, pulses[index], telemetry(index))
+
+        beside: list[Companion] = [exporter] if exporter else []
         supervisor = Supervisor(
             options["processes"],
-            lambda index: _run_child(config, options, index, exporter),
+            run_child,
             options["shutdown_timeout"],
-            exporter,
+            beside + _stand_in(config, pulses, telemetry),
             MAX_CRASHES_WHEN_DRAINING if options["drain"] else None,
         )
         status = supervisor.run()
@@ -167,14 +180,28 @@ def _exporter(options: dict[str, Any]) -> "Exporter | None":
     return exporter
 
 
+def _stand_in(
+    config: Config, pulses: list[Pulse], telemetry: Callable[[int], Telemetry]
+) -> list[Companion]:
+    if is_possible():
+        return [StandIn(config, pulses, telemetry)]
+    logger.warning(
+        "no stand-in: this system has no /proc. A task that holds the interpreter for longer than "
+        "LEASE_DURATION or CLUSTER_LIVENESS_WINDOW loses its lease"
+    )
+    return []
+
+
 def _run_child(
-    config: Config, options: dict[str, Any], index: int, exporter: "Exporter | None"
+    config: Config, options: dict[str, Any], index: int, pulse: Pulse, telemetry: Telemetry
 ) -> int:
     """One worker process, under its supervisor."""
     shutdown = Shutdown()
     shutdown.listen()
-    worker_options = _worker_options(config, options, index, os.getppid())
-    telemetry = exporter.telemetry(index, config.tenant) if exporter else SILENT
+    pulse.enter()
+    worker_options = replace(
+        _worker_options(config, options, index), supervisor_pid=os.getppid(), pulse=pulse
+    )
     try:
         return _worker(config, worker_options, shutdown, telemetry).run()
     except MemberNameTaken as error:
@@ -185,7 +212,7 @@ def _run_child(
 def _run_reloadable(config: Config, options: dict[str, Any]) -> None:
     """In a thread of a process that the reloader ends whenever code changes."""
     shutdown = Shutdown()
-    worker = _worker(config, _worker_options(config, options, 0, None), shutdown)
+    worker = _worker(config, _worker_options(config, options, 0), shutdown)
     stopped = threading.Event()
 
     def stop() -> None:
@@ -209,9 +236,7 @@ def _worker(
     return Worker(config, options, clock, shutdown, gate, telemetry)
 
 
-def _worker_options(
-    config: Config, options: dict[str, Any], index: int, supervisor_pid: int | None
-) -> WorkerOptions:
+def _worker_options(config: Config, options: dict[str, Any], index: int) -> WorkerOptions:
     chosen = options["member_name"] or config.cluster_member_name
     name = chosen or socket.gethostname()
     if chosen and options["processes"] > 1:
@@ -223,7 +248,6 @@ def _worker_options(
         concurrency=options["concurrency"],
         drain=options["drain"],
         shutdown_timeout=options["shutdown_timeout"],
-        supervisor_pid=supervisor_pid,
     )
 
 
