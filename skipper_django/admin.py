@@ -1,12 +1,11 @@
 """Tasks in the admin, to look at; nothing can be changed here."""
 
-import json
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -14,9 +13,10 @@ from django.utils.translation import gettext_lazy as _
 
 from . import conf
 from .cluster_admin import MemberAdmin
-from .core.outcome import load_errors
 from .models import Member, Task
 from .results import as_project_time
+from .task_data import TaskData
+from .task_list import BoundedPaginator, NewestFirst, QueueFilter, StatusFilter
 
 if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Task]
@@ -43,12 +43,37 @@ class TaskAdmin(_ModelAdmin):
         "due",
         "ended",
     )
-    list_filter = ("status", "queue_name")
+    list_filter = (StatusFilter, QueueFilter)
+    sortable_by = ()
     search_fields = ("task_id__exact",)
     search_help_text = _("A whole task id")
     ordering = ("-id",)
     show_full_result_count = False
     list_per_page = 50
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[NewestFirst]:
+        return NewestFirst
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        response: HttpResponse = super().changelist_view(request, extra_context)
+        context = getattr(response, "context_data", None) or {}
+        if "cl" in context and context["cl"].paginator.is_cut_off:
+            text = _("{count} of many; a filter or an id leads to the others")
+            context["subtitle"] = text.format(count=context["cl"].result_count)
+        return response
+
+    def get_paginator(
+        self, request: HttpRequest, queryset: Any, per_page: int, *args: Any, **kwargs: Any
+    ) -> BoundedPaginator:
+        of_status = StatusFilter.parameter_name in request.GET
+        return BoundedPaginator(queryset, per_page, of_status)
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
+        # Django allows any of the model's own columns: who may not see the arguments could still
+        # find them out, letter by letter, from which rows ?args__startswith=... leaves.
+        return lookup in (StatusFilter.parameter_name, QueueFilter.parameter_name)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
         rows = Task.objects.using(conf.load().database)
@@ -63,16 +88,17 @@ class TaskAdmin(_ModelAdmin):
         return (queryset.filter(task_id=search_term) if search_term else queryset), False
 
     def get_fieldsets(self, request: HttpRequest, obj: Task | None = None) -> Any:
+        sees = may_see_data(request)
         return (
             (None, {"fields": ("task_id", "name", "status", "reason", "queue_name", "tenant")}),
-            (_("Call"), {"fields": ("arguments", "priority")}),
+            (_("Call"), {"fields": ("arguments" if sees else "unseen", "priority")}),
             (_("Times"), {"fields": ("enqueued", "due", "first_started", "last_started", "ended")}),
             (_("Attempts"), {"fields": ("attempts", "lost_leases", "workers", "lease_until")}),
-            (_("Outcome"), {"fields": ("returned", "failures")}),
+            (_("Outcome"), {"fields": ("returned", "failures") if sees else ("unseen_outcome",)}),
         )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Task | None = None) -> Any:
-        return [name for _, options in self.get_fieldsets(request) for name in options["fields"]]
+        return [name for __, options in self.get_fieldsets(request) for name in options["fields"]]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -84,8 +110,17 @@ class TaskAdmin(_ModelAdmin):
         return False
 
     @admin.display(description=_("arguments"))
+    def unseen(self, task: Task) -> Any:
+        return _("Only for users with the permission to view the data of tasks.")
+
+    @admin.display(description=_("result and errors"))
+    def unseen_outcome(self, task: Task) -> Any:
+        return self.unseen(task)
+
+    @admin.display(description=_("arguments"))
     def arguments(self, task: Task) -> SafeString:
-        return _pre(f"args = {_pretty(task.args)}\nkwargs = {_pretty(task.kwargs)}")
+        args, kwargs = TaskData(task).arguments()
+        return _pre(f"args = {args}\nkwargs = {kwargs}")
 
     @admin.display(description=_("enqueued at"))
     def enqueued(self, task: Task) -> SafeString | str:
@@ -117,17 +152,12 @@ class TaskAdmin(_ModelAdmin):
 
     @admin.display(description=_("result"))
     def returned(self, task: Task) -> SafeString | str:
-        return _pre(_pretty(task.result)) if task.result is not None else "-"
+        return _pre(TaskData(task).result()) if task.result is not None else "-"
 
     @admin.display(description=_("errors"))
     def failures(self, task: Task) -> SafeString | str:
-        errors = load_errors(task.errors)
-        if not errors:
-            return "-"
-        texts = [
-            f"Attempt {error.get('attempt')}\n{error.get('traceback', '')}" for error in errors
-        ]
-        return _pre("\n".join(texts))
+        texts = TaskData(task).errors()
+        return _pre("\n".join(texts)) if texts else "-"
 
 
 def _moment(moment: datetime | None) -> SafeString | str:
@@ -139,11 +169,9 @@ def _moment(moment: datetime | None) -> SafeString | str:
     return format_html('<span class="skipper-moment">{}</span>', text)
 
 
-def _pretty(text: str | None) -> str:
-    try:
-        return json.dumps(json.loads(text or "null"), indent=2, ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return str(text)
+def may_see_data(request: HttpRequest) -> bool:
+    user = getattr(request, "user", None)
+    return user is not None and bool(user.has_perm("skipper_django.view_task_data"))
 
 
 def _pre(text: str) -> SafeString:

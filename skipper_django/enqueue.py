@@ -14,7 +14,8 @@ from .compat import Task, TaskResult, task_backends, task_enqueued
 from .core.config import Config
 from .core.ids import new_task_id
 from .core.payload import dump_arguments
-from .registry import SkipperTask, register, stored_task
+from .lookup import stored_task
+from .registry import SkipperTask, register
 from .results import as_project_time, enqueued_result, stored_result
 
 if TYPE_CHECKING:
@@ -58,13 +59,22 @@ def enqueue_many(calls: Iterable[Sequence[Any]]) -> list[TaskResult]:
 
 def _read_call(call: Any) -> Call:
     if not isinstance(call, (tuple, list)) or len(call) not in (2, 3):
-        raise TypeError(f"enqueue_many takes (task, args) or (task, args, kwargs), not {call!r}")
+        raise TypeError(
+            f"enqueue_many takes (task, args) or (task, args, kwargs), not {_kind(call)}"
+        )
     task, args, kwargs = (*call, {})[:3]
     if not isinstance(task, Task) or not isinstance(args, (list, tuple)):
-        raise TypeError(f"enqueue_many takes (task, list of arguments, dict), not {call!r}")
+        raise TypeError(f"enqueue_many takes (task, list of arguments, dict), not {_kind(call)}")
     if not isinstance(kwargs, dict):
-        raise TypeError(f"enqueue_many takes a dict of keyword arguments, not {kwargs!r}")
+        raise TypeError(f"enqueue_many takes a dict of keyword arguments, not {_kind(kwargs)}")
     return Call(task, args, kwargs)
+
+
+def _kind(value: Any) -> str:
+    """What it is, without what is in it: arguments may be secret."""
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(type(item).__name__ for item in value)})"
+    return type(value).__name__
 
 
 def _validate_group(backend: Any, calls: Sequence[Call]) -> None:

@@ -24,6 +24,9 @@ class ExactCharField(_CharField):
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
         return f"varchar({self.max_length}){dialect_of(connection).exact_text}"
 
+    def from_db_value(self, value: Any, expression: Any, connection: BaseDatabaseWrapper) -> Any:
+        return _as_text(value)
+
 
 class LongTextField(_TextField):
     """Text of any length and any alphabet, whatever the database's character set."""
@@ -31,6 +34,14 @@ class LongTextField(_TextField):
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
         dialect = dialect_of(connection)
         return f"{dialect.long_text}{dialect.exact_text}"
+
+    def from_db_value(self, value: Any, expression: Any, connection: BaseDatabaseWrapper) -> Any:
+        return _as_text(value)
+
+
+def _as_text(value: Any) -> Any:
+    """SQLite keeps bytes in a column of text, if somebody writes them."""
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
 
 
 class InstantField(_DateTimeField):
@@ -58,6 +69,11 @@ class InstantField(_DateTimeField):
         if not prepared:
             value = self.get_prep_value(value)
         return dialect_of(connection).to_db(value) if isinstance(value, datetime) else value
+
+    def select_format(self, compiler: Any, sql: str, params: Any) -> tuple[str, Any]:
+        """What is there and is no moment reads as None: it must not fail a whole page."""
+        dialect = dialect_of(compiler.connection)
+        return f"CASE WHEN {dialect.is_moment(sql)} THEN {sql} END", params
 
     def from_db_value(
         self, value: Any, expression: Any, connection: BaseDatabaseWrapper

@@ -60,6 +60,7 @@ class Task(models.Model):
         verbose_name = _("task")
         verbose_name_plural = _("tasks")
         default_permissions = ("view",)
+        permissions = (("view_task_data", _("Can view arguments, results and errors of tasks")),)
         constraints = [
             models.UniqueConstraint(
                 fields=["task_id", "tenant"], name=table_name("task_id_unique")

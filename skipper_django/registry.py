@@ -1,15 +1,10 @@
-"""Task definitions: the decorator, and the way from a stored name back to the function."""
+"""Task definitions: the decorator, its options, and the list of what has been defined."""
 
-import importlib.util
-import os
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from importlib import import_module
+from inspect import Parameter, signature
 from typing import Any, overload
-
-from django.apps import apps
 
 from . import conf
 from .compat import (
@@ -21,9 +16,10 @@ from .compat import (
     TaskResult,
 )
 from .core.backoff import Backoff, Exponential, check_backoff
-from .core.errors import BadBackoff, InvalidTaskId, UnknownTask
+from .core.errors import BadBackoff, InvalidTaskId
 from .core.ids import check_task_id
 from .core.payload import dump_arguments
+from .core.redaction import is_sensitive
 
 DEFAULT_BACKOFF = Exponential()
 MAX_NAME_LENGTH = 255
@@ -35,17 +31,21 @@ class SkipperTask(Task):
     """Django's Task with a retry policy, a timeout, and an id that the caller may choose.
 
     `max_attempts` is how often the function is called at most; `backoff` gives the seconds before
-    the next attempt; `timeout` ends an attempt after so many seconds (None: never).
+    the next attempt; `timeout` ends an attempt after so many seconds (None: never). The values of
+    the arguments named in `sensitive` are hidden wherever the task is shown or logged.
     """
 
     max_attempts: int = 1
     backoff: Backoff = DEFAULT_BACKOFF
     timeout: float | None = None
+    sensitive: tuple[str, ...] = ()
     task_id: str | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.backoff, list):
             object.__setattr__(self, "backoff", tuple(self.backoff))
+        if isinstance(self.sensitive, (list, set, frozenset)):
+            object.__setattr__(self, "sensitive", tuple(sorted(self.sensitive)))
         _check_options(self)
         # Not super(): in a slotted dataclass it fails on some versions of Python.
         Task.__post_init__(self)
@@ -93,6 +93,7 @@ def task(
     max_attempts: int = ...,
     backoff: Backoff | list[float] = ...,
     timeout: float | None = ...,
+    sensitive: Sequence[str] = ...,
 ) -> Callable[[Callable[..., Any]], SkipperTask]: ...
 
 
@@ -106,16 +107,16 @@ def task(
     takes_context: bool = False,
     **options: Any,
 ) -> SkipperTask | Callable[[Callable[..., Any]], SkipperTask]:
-    """Django's @task, plus `max_attempts`, `backoff` and `timeout` on every version of Django.
+    """Django's @task, plus `max_attempts`, `backoff`, `timeout` and `sensitive`.
 
     Raises InvalidTask, naming the option and the remedy, at the decoration.
     """
-    unknown = sorted(options.keys() - {"max_attempts", "backoff", "timeout"})
+    unknown = sorted(options.keys() - {"max_attempts", "backoff", "timeout", "sensitive"})
     if unknown:
         raise TypeError(
             f"@task got {', '.join(unknown)}; it takes priority, queue_name, backend, "
-            "takes_context, max_attempts, backoff and timeout; run_after and task_id belong to "
-            "one call: .using(...)"
+            "takes_context, max_attempts, backoff, timeout and sensitive; run_after and task_id "
+            "belong to one call: .using(...)"
         )
 
     def decorate(function: Callable[..., Any]) -> SkipperTask:
@@ -145,12 +146,63 @@ def _check_options(task: SkipperTask) -> None:
             f"{name}: timeout is {timeout!r}; give seconds above 0 and up to "
             f"{MAX_TIMEOUT_SECONDS}, or None"
         )
+    if task.sensitive:
+        _check_sensitive(task, name)
     try:
         check_backoff(task.backoff)
         if task.task_id is not None:
             check_task_id(task.task_id)
     except (BadBackoff, InvalidTaskId) as error:
         raise InvalidTask(f"{name}: {error}") from error
+
+
+def _check_sensitive(task: SkipperTask, name: str) -> None:
+    """A name that is misspelt would hide nothing."""
+    marked: Any = task.sensitive
+    if not isinstance(marked, tuple) or not all(isinstance(item, str) for item in marked):
+        raise InvalidTask(f"{name}: sensitive is {marked!r}; give a list of argument names")
+    names, takes_any = parameters(task)
+    unknown = [] if takes_any else [item for item in marked if item not in names]
+    if unknown:
+        raise InvalidTask(
+            f"{name}: sensitive names {', '.join(unknown)}, which it does not take; its "
+            f"arguments are {', '.join(names)}"
+        )
+
+
+def parameters(task: Task) -> tuple[list[str], bool]:
+    """The names that the task's positional and keyword arguments have; may it take any other?"""
+    try:
+        found = list(signature(task.func).parameters.values())
+    except (TypeError, ValueError):
+        return [], True
+    takes_any = any(item.kind is Parameter.VAR_KEYWORD for item in found)
+    names = [item.name for item in found if item.kind is not Parameter.VAR_KEYWORD]
+    return names[1:] if task.takes_context else names, takes_any
+
+
+def sensitive_names(function: Callable[..., Any], marked: tuple[str, ...]) -> tuple[str, ...]:
+    """The parameters whose values are hidden: those marked, and those named like a secret."""
+    try:
+        names = signature(function).parameters
+    except (TypeError, ValueError):
+        return marked
+    return tuple(sorted({*marked, *(name for name in names if is_sensitive(name, marked))}))
+
+
+def argument_names(task: Task, count: int) -> list[str]:
+    """The names of so many positional arguments; those that `*args` takes have its name."""
+    try:
+        found = list(signature(task.func).parameters.values())[task.takes_context :]
+    except (TypeError, ValueError):
+        return []
+    names: list[str] = []
+    for item in found:
+        if item.kind is Parameter.VAR_POSITIONAL:
+            return names + [item.name] * (count - len(names))
+        if item.kind is not Parameter.KEYWORD_ONLY:
+            names.append(item.name)
+    return names[:count]
 
 
 def _is_timeout(timeout: object) -> bool:
@@ -169,88 +221,11 @@ def register(definition: Task) -> None:
         _definitions[definition.module_path] = definition
 
 
+def definition_of(name: str) -> Task | None:
+    """The definition of that name, if the module it stands in has been imported."""
+    return _definitions.get(name)
+
+
 def queue_names() -> tuple[str, ...]:
     """The queues that the definitions loaded so far name."""
     return tuple(sorted({definition.queue_name for definition in list(_definitions.values())}))
-
-
-def resolve(name: str) -> Task:
-    """The definition of that name.
-
-    Only task definitions are ever returned, and only modules of the project and of its installed
-    apps are imported for them: a forged name reaches nothing else. Raises UnknownTask.
-    """
-    if name in _definitions:
-        return _definitions[name]
-    module_name, _, attribute = name.rpartition(".")
-    if not attribute.isidentifier():
-        raise UnknownTask(f"{name!r} is not the dotted path of a task")
-    module = sys.modules.get(module_name) or _import(module_name, name)
-    # The import has registered what it decorated with our class; plain @task it has not.
-    found = _definitions.get(name) or getattr(module, attribute, None)
-    if not isinstance(found, Task):
-        raise UnknownTask(
-            f"{name!r} is no task here: decorate it with @task, or deploy its code to this worker"
-        )
-    return found
-
-
-def _import(module_name: str, name: str) -> Any:
-    if not module_name or not _belongs_to_project(module_name.partition(".")[0]):
-        raise UnknownTask(
-            f"{name!r} lies outside the project: add its app to INSTALLED_APPS to run its tasks"
-        )
-    try:
-        return import_module(module_name)
-    except Exception as error:
-        raise UnknownTask(f"{name!r} cannot be imported: {error!r}") from error
-
-
-def _belongs_to_project(package: str) -> bool:
-    roots = {config.name.partition(".")[0] for config in apps.get_app_configs()}
-    if package in roots | conf.project_packages():
-        return True
-    try:
-        spec = importlib.util.find_spec(package)
-    except (ImportError, ValueError):
-        return False
-    places = [*(spec.submodule_search_locations or []), spec.origin or ""] if spec else []
-    return any(os.path.dirname(place) == conf.project_directory() for place in places if place)
-
-
-def stored_task(
-    name: str, *, queue_name: str, priority: int, backend: str, run_after: datetime | None
-) -> Task:
-    """The task of a stored row, not validated anew: queues and code may have changed since."""
-    try:
-        definition = resolve(name)
-    except UnknownTask:
-        definition = _unvalidated(func=_placeholder(name), takes_context=False)
-    known = {field.name: getattr(definition, field.name) for field in fields(definition)}
-    return _unvalidated(
-        **{
-            **known,
-            "queue_name": queue_name,
-            "priority": priority,
-            "backend": backend,
-            "run_after": run_after,
-        }
-    )
-
-
-def _unvalidated(**values: Any) -> SkipperTask:
-    task = object.__new__(SkipperTask)
-    for field in fields(SkipperTask):
-        object.__setattr__(task, field.name, values.get(field.name, field.default))
-    return task
-
-
-def _placeholder(name: str) -> Callable[..., Any]:
-    """Stands for a function whose code is gone; it can be shown, not called."""
-
-    def missing(*args: Any, **kwargs: Any) -> Any:
-        raise UnknownTask(f"the code of {name!r} cannot be imported here")
-
-    missing.__module__, _, missing.__qualname__ = name.rpartition(".")
-    missing.__name__ = missing.__qualname__
-    return missing

@@ -16,7 +16,7 @@ from .core.config import Config
 from .core.outcome import Outcome
 from .enqueue import Call
 from .janitor import Janitor
-from .store.claim import Claimant, Lease, claim, lanes_in_use
+from .store.claim import Claimant, Lease, choose, lanes_in_use, take
 from .store.clock import clock_of, use_clock
 from .store.database import Database
 from .store.settle import settle
@@ -64,11 +64,12 @@ def run_ready(limit: int = 1_000, config: Config | None = None) -> int:
         lanes = tuple(lanes_in_use(database, config.tenant))
         Janitor(database, clock, config).promote([Share(lanes, ALL_BUCKETS)])
         claimant = Claimant(MEMBER_ID, lanes, ALL_BUCKETS, config.lease_duration)
-        leases = claim(database, claimant, 1, clock.now())
-        if not leases:
+        heads = choose(database, claimant, 1)
+        if not heads:
             break
-        _run(database, clock, config, leases[0])
-        count += 1
+        for lease in take(database, claimant, heads, clock.now()):  # none: it was a bad row
+            _run(database, clock, config, lease)
+            count += 1
     return count
 
 

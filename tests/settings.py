@@ -34,7 +34,7 @@ for alias in servers.ALIASES:
     if server := servers.named_server(alias):
         DATABASES[alias] = server.django_database(DATABASE_NAME)
 
-SECRET_KEY = "of no use outside the tests"  # noqa: S105
+SECRET_KEY = "of no use outside the tests"
 ALLOWED_HOSTS = ["*"]
 USE_TZ = True
 ROOT_URLCONF = "tests.urls"

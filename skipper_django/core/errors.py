@@ -29,6 +29,10 @@ class BadArguments(SkipperError, ValueError):
     """Stored arguments that can no longer be decoded."""
 
 
+class BadRow(SkipperError, ValueError):
+    """A row that was edited by hand into something that cannot be run, or read."""
+
+
 class TaskTimeout(SkipperError, TimeoutError):
     """The attempt ran longer than the task's timeout."""
 
@@ -39,6 +43,10 @@ class WorkerLost(SkipperError, RuntimeError):
 
 class BadBackoff(SkipperError, ValueError):
     """A backoff callable raised, or answered something that is no delay."""
+
+
+class HiddenError(SkipperError):
+    """Stands in logs for an error whose text tells the value of a sensitive argument."""
 
 
 class MemberNameTaken(SkipperError, RuntimeError):

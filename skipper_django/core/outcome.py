@@ -1,6 +1,7 @@
 """What an attempt led to, as a value; nothing is stored here."""
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import format_exception
@@ -9,6 +10,7 @@ from typing import Any
 
 from .errors import TaskTimeout
 from .reasons import FailReason
+from .redaction import redacted
 
 PACKAGE = f"{Path(__file__).parents[1]}/"
 MAX_MESSAGE_CHARACTERS = 1_000
@@ -40,16 +42,25 @@ class Released:
 Outcome = Succeeded | Retry | Failed | Released
 
 
-def describe_error(error: BaseException, attempt: int) -> dict[str, Any]:
-    """The error as it is stored with the task: class, message, traceback, number of the attempt."""
+def describe_error(
+    error: BaseException, attempt: int, secrets: Collection[str] = ()
+) -> dict[str, Any]:
+    """The error as it is stored with the task: class, message, traceback, number of the attempt.
+
+    Without the texts in `secrets`, wherever they stand in it.
+    """
     kind = type(error)
+
+    def hidden(text: str) -> str:
+        return redacted(text, secrets) if secrets else text
+
     return {
         "attempt": attempt,
         "exception_class_path": shorten(
             storable(f"{kind.__module__}.{kind.__qualname__}"), MAX_MESSAGE_CHARACTERS
         ),
-        "message": shorten(storable(_message_of(error)), MAX_MESSAGE_CHARACTERS),
-        "traceback": shorten(storable(_traceback_of(error)), MAX_TRACEBACK_CHARACTERS),
+        "message": shorten(storable(hidden(_message_of(error))), MAX_MESSAGE_CHARACTERS),
+        "traceback": shorten(storable(hidden(_traceback_of(error))), MAX_TRACEBACK_CHARACTERS),
     }
 
 

@@ -60,8 +60,10 @@ def dump_result(value: Any, max_bytes: int) -> str | None:
     return text
 
 
-def load_arguments(args_json: str, kwargs_json: str) -> tuple[list[Any], dict[str, Any]]:
+def load_arguments(args_json: object, kwargs_json: object) -> tuple[list[Any], dict[str, Any]]:
     """The stored arguments; raises BadArguments where they are no list and no object."""
+    if not (isinstance(args_json, str) and isinstance(kwargs_json, str)):
+        raise BadArguments("stored arguments are no text")  # SQLite keeps anything anywhere
     try:
         args = json.loads(args_json)
         kwargs = {} if kwargs_json == "{}" else json.loads(kwargs_json)

@@ -13,6 +13,7 @@ class FailReason(StrEnum):
     BAD_ARGUMENTS = "bad_arguments"  # its stored arguments cannot be decoded
     BAD_RESULT = "bad_result"  # what it returned is not JSON, too large, or refused by the database
     BAD_BACKOFF = "bad_backoff"  # its backoff callable raised or answered nonsense
+    BAD_ROW = "bad_row"  # its row was edited into something that no worker can run
 
 
 class FetchReason(StrEnum):

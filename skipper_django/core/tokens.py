@@ -19,6 +19,11 @@ def new_token(incarnation: int) -> int:
     return incarnation << TOKEN_BITS | secrets.randbits(TOKEN_BITS)
 
 
+def incarnation_of(token: int) -> int:
+    """Who took the lease of this token; no incarnation of a token that is spent or forged."""
+    return token >> TOKEN_BITS
+
+
 def tokens_of(incarnation: int) -> tuple[int, int]:
     """First and last token that this incarnation can have."""
     first = incarnation << TOKEN_BITS

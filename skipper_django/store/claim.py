@@ -6,7 +6,7 @@ READY. Two members that choose the same row differ in the update: one of them ge
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import sqrt
 from typing import Any, NamedTuple
@@ -15,6 +15,8 @@ from ..core.buckets import BUCKETS, BucketRange
 from ..core.tokens import new_token, tokens_of
 from .database import Database
 from .dialects.base import Part, still
+from .lanes import lanes_in_use as lanes_in_use
+from .repair import LONG_AGO, UNREADABLE, may_be_bad_rows, mend_due_times, park_unclaimable
 
 # What a worker needs to know of a task to run it.
 PAYLOAD = (
@@ -33,12 +35,13 @@ class Lease:
     queue_name: str
     backend: str
     priority: int
-    args: str
-    kwargs: str
+    # Not in the repr, which reports of errors show.
+    args: str = field(repr=False)
+    kwargs: str = field(repr=False)
     attempts: int  # claims that counted, this one included
     lost_leases: int
     worker_ids: str  # one a line, this one the last
-    errors: str | None
+    errors: str | None = field(repr=False)
     run_after: datetime  # due since
     enqueued_at: datetime
     started_at: datetime
@@ -87,6 +90,17 @@ def claim(database: Database, claimant: Claimant, limit: int, now: datetime) -> 
 
 def choose(database: Database, claimant: Claimant, limit: int) -> list[Head]:
     """The first `limit` ready tasks of the claimant's share, in order; nothing is locked."""
+    try:
+        return _choose(database, claimant, limit)
+    except UNREADABLE as error:
+        # Somebody has written a moment that no driver can read: nobody would get past it.
+        mendable = may_be_bad_rows(database, error)
+        if not mendable or not mend_due_times(database, claimant.lanes):
+            raise
+    return choose(database, claimant, limit)
+
+
+def _choose(database: Database, claimant: Claimant, limit: int) -> list[Head]:
     parts = _occupied_parts(database, claimant)
     if not parts:
         return []
@@ -151,31 +165,64 @@ def take(
     token = new_token(claimant.incarnation)
     ids = sorted(head.id for head in heads)
     listed = ", ".join(map(str, ids))
-    payload = ", ".join(PAYLOAD)
     started = database.to_db(now)
     sql = (
         f"UPDATE {database.tasks} SET status = 2, ord = 0, lease_token = %s, "  # noqa: S608
         f"lease_expires_at = %s, attempts = attempts + 1, last_attempted_at = %s, "
         f"started_at = COALESCE(started_at, %s), "
         f"worker_ids = {database.dialect.append('worker_ids')} "
-        f"WHERE id IN ({listed}) AND {still(1)}"
+        "WHERE id IN ({}) AND " + still(1)
     )
     expires = database.to_db(now + timedelta(seconds=claimant.lease_duration))
     params = [token, expires, started, started, f"{claimant.member_id}\n"]
-    if database.dialect.updates_return_rows:
-        update = f"{sql} RETURNING {payload}"
-        rows = database.through_contention(lambda: database.rows(update, params))
-    elif database.through_contention(lambda: database.execute(sql, params)):
-        rows = database.rows(
-            f"SELECT {payload} FROM {database.tasks} "  # noqa: S608
-            f"WHERE id IN ({listed}) AND lease_token = %s",
-            [token],
-        )
-    else:
-        rows = []
+    try:
+        rows = _taken(database, sql.format(listed), params, listed, token)
+    except UNREADABLE as error:
+        if not may_be_bad_rows(database, error):
+            raise
+        rows = _take_singly(database, sql, params, ids, now)
     place = {head.id: index for index, head in enumerate(heads)}
     rows.sort(key=lambda row: place[row[0]])
     return [lease_of(database, row, token, now) for row in rows]
+
+
+def _taken(
+    database: Database, sql: str, params: Sequence[Any], listed: str, token: int
+) -> list[tuple[Any, ...]]:
+    payload = ", ".join(PAYLOAD)
+    if database.dialect.updates_return_rows:
+        update = f"{sql} RETURNING {payload}"
+        return database.through_contention(lambda: database.rows(update, params))
+    if not database.through_contention(lambda: database.execute(sql, params)):
+        return []
+    return _held(database, listed, token)
+
+
+def _held(database: Database, listed: str, token: int) -> list[tuple[Any, ...]]:
+    return database.rows(
+        f"SELECT {', '.join(PAYLOAD)} FROM {database.tasks} "  # noqa: S608
+        f"WHERE id IN ({listed}) AND lease_token = %s",
+        [token],
+    )
+
+
+def _take_singly(
+    database: Database, sql: str, params: Sequence[Any], ids: Sequence[int], now: datetime
+) -> list[tuple[Any, ...]]:
+    """One row that cannot be claimed, or read, must not keep the others from being run."""
+    token = params[0]
+    rows: list[tuple[Any, ...]] = []
+    for pk in ids:
+        try:
+            # The batch may have been taken before its rows turned out to be unreadable.
+            rows += _held(database, str(pk), token) or _taken(
+                database, sql.format(pk), params, str(pk), token
+            )
+        except UNREADABLE as error:
+            if not may_be_bad_rows(database, error):
+                raise
+            park_unclaimable(database, pk, error, now)
+    return rows
 
 
 def held_by(
@@ -195,7 +242,9 @@ def lease_of(database: Database, row: Sequence[Any], token: int, now: datetime) 
     """The lease of a row of PAYLOAD that was claimed at `now`."""
     *values, run_after, enqueued_at, started_at = row
     from_db = database.dialect.from_db
-    values += [from_db(run_after), from_db(enqueued_at), from_db(started_at), token, now]
+    # MySQL reads its zero dates as NULL.
+    moments = (from_db(moment) or now for moment in (run_after, enqueued_at, started_at))
+    values += [*moments, token, now]
     return Lease(*values)
 
 
@@ -248,22 +297,4 @@ def _heads(database: Database, parts: Sequence[Part], per_part: int, limit: int)
 def _in_order(database: Database, heads: list[Head]) -> list[Head]:
     # In UTC: in the zone of the connection, an hour of autumn comes twice and compares as one.
     from_db = database.dialect.from_db
-    return sorted(heads, key=lambda head: (head.ord, from_db(head.run_after), head.id))
-
-
-def lanes_in_use(database: Database, tenant: str) -> dict[int, str]:
-    """Lane to queue name, for every queue of the tenant that has tasks of any state.
-
-    Skips from lane to lane within the hot index: one seek a lane, not a scan.
-    """
-    lanes: dict[int, str] = {}
-    last = -1
-    # One statement a lane: in a recursion the servers read the whole table for each step.
-    while found := database.rows(
-        f"SELECT lane, queue_name, tenant FROM {database.tasks} WHERE lane > {last} "  # noqa: S608
-        "ORDER BY lane, status, slot, ord, run_after, id LIMIT 1"
-    ):
-        ((last, queue_name, owner),) = found
-        if owner == tenant:
-            lanes[last] = queue_name
-    return lanes
+    return sorted(heads, key=lambda head: (head.ord, from_db(head.run_after) or LONG_AGO, head.id))

@@ -74,3 +74,12 @@ def use_clock(alias: str, clock: Clock | None) -> Clock | None:
     if clock is not None:
         _clocks[alias] = clock
     return before
+
+
+def host_skew(alias: str) -> float:
+    """Seconds by which this host's clock is ahead of the database's; accurate to a round trip."""
+    clock = DatabaseClock(alias)
+    before = datetime.now(UTC)
+    theirs = clock.now()
+    ours = before + (datetime.now(UTC) - before) / 2
+    return (ours - theirs).total_seconds()

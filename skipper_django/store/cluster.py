@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from ..core.buckets import SLOTS
-from ..core.membership import MemberRow, MemberState
+from ..core.membership import MemberRow
 from ..models import Member
 from .database import Database
+from .members import NEVER, readable, state_of
 
 LANES_A_STATEMENT = 200
 # A lane without READY tasks may hold due ones that nobody promotes: one seek a slot, so few lanes.
@@ -59,7 +60,7 @@ def reports(database: Database, tenant: str) -> list[MemberReport]:
     """Every row of the tenant, live or not, in one statement."""
     table = database.connection.ops.quote_name(Member._meta.db_table)
     rows = database.rows(
-        f"SELECT {', '.join((*_KEY, *_SAID))} FROM {table} WHERE tenant = %s",  # noqa: S608
+        f"SELECT {readable(database, (*_KEY, *_SAID))} FROM {table} WHERE tenant = %s",  # noqa: S608
         [tenant],
     )
     return [_report(database, row[: len(_KEY)], row[len(_KEY) :]) for row in rows]
@@ -69,11 +70,9 @@ def _report(database: Database, key: Sequence[Any], said: Sequence[Any]) -> Memb
     from_db = database.dialect.from_db
     member_id, incarnation, state, heartbeat_at, queues, *process = key
     host, started_at, *rest = said
-    beaten, started = from_db(heartbeat_at), from_db(started_at)
-    assert beaten is not None  # noqa: S101  (NOT NULL)
-    assert started is not None  # noqa: S101  (NOT NULL)
+    beaten, started = from_db(heartbeat_at) or NEVER, from_db(started_at) or NEVER
     names = frozenset(queues.split("\n")) if queues else frozenset()
-    row = MemberRow(member_id, incarnation, MemberState(state), beaten, names, *process)
+    row = MemberRow(member_id, incarnation, state_of(state), beaten, names, *process)
     return MemberReport(row, host, started, *rest)
 
 

@@ -1,8 +1,11 @@
 """Read single tasks back: for results, the admin and tests."""
 
+from typing import NamedTuple
+
 from ..core.states import TaskState
 from ..models import Task
 from .database import Database
+from .lanes import MAX_LANE
 
 BATCH = 1_000
 
@@ -24,6 +27,27 @@ def unfinished(database: Database, tenant: str) -> bool:
         .filter(tenant=tenant, status__lt=TaskState.SUCCESSFUL.value)
         .exists()
     )
+
+
+class QueueInUse(NamedTuple):
+    lane: int
+    tenant: str
+    name: str
+
+
+def queues_in_use(database: Database, most: int) -> list[QueueInUse]:
+    """Queues of all tenants that have rows, at most so many: one seek in the hot index each."""
+    queues: list[QueueInUse] = []
+    last = -MAX_LANE
+    while len(queues) < most and (
+        found := database.rows(
+            f"SELECT lane, tenant, queue_name FROM {database.tasks} WHERE lane > {last} "  # noqa: S608
+            f"AND lane <= {MAX_LANE} ORDER BY lane, status, slot, ord, run_after, id LIMIT 1"
+        )
+    ):
+        ((last, tenant, name),) = found
+        queues.append(QueueInUse(last, str(tenant), str(name)))
+    return sorted(queues, key=lambda queue: (queue.tenant, queue.name))
 
 
 def is_installed(database: Database) -> bool:

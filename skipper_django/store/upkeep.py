@@ -4,7 +4,7 @@ None of these needs an index of its own, a leader, or a lock that outlives a sta
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -17,6 +17,7 @@ from ..core.states import TaskState
 from ..core.tokens import tokens_of
 from .database import Database
 from .dialects.base import Part, still
+from .repair import UNREADABLE, may_be_bad_rows
 from .settle import HasToken, fence
 
 Held = TypeVar("Held", bound=HasToken)
@@ -25,6 +26,12 @@ BATCH = 1_000
 DELETE_BATCH = 200
 LANES_A_STATEMENT = 200
 MAX_LOST_LEASES = 3
+# The least and the largest number of a column have no opposite and no successor: one row that was
+# edited to hold it would fail the statement for all the others.
+ORD_WHEN_READY = "ord = CASE WHEN priority > -32768 THEN -priority ELSE 32767 END"
+ONE_LOSS_MORE = (
+    "lost_leases = CASE WHEN lost_leases < 1000000 THEN lost_leases + 1 ELSE lost_leases END"
+)
 # A task that was lost twice may be what kills its workers: it waits a little before the third.
 SECOND_LOSS_DELAY = timedelta(seconds=5)
 
@@ -70,9 +77,8 @@ def promote(database: Database, lanes: Sequence[int], buckets: BucketRange, now:
     )
     # Due still: meanwhile it may have run, and wait for its next attempt.
     due = f"{still(0)} AND run_after <= %s"
-    return _update(
-        database, [pk for (pk,) in rows], "status = 1, ord = -priority", due, [], [moment]
-    )
+    setters = f"status = 1, {ORD_WHEN_READY}"
+    return _update(database, [pk for (pk,) in rows], setters, due, [], [moment])
 
 
 def next_due(database: Database, lanes: Sequence[int], buckets: BucketRange) -> datetime | None:
@@ -82,17 +88,23 @@ def next_due(database: Database, lanes: Sequence[int], buckets: BucketRange) -> 
         for lane in lanes
         for part in buckets.parts()
     ]
-    most = database.dialect.max_parts
-    moments = [
-        database.dialect.from_db(run_after)
-        for start in range(0, len(parts), most)
-        for *_, run_after in database.rows(
-            database.dialect.heads(
-                database.tasks, parts[start : start + most], 1, 1, TaskState.SCHEDULED.value
-            )
-        )
-    ]
+    try:
+        moments = [database.dialect.from_db(run_after) for run_after in _first_due(database, parts)]
+    except UNREADABLE as error:
+        if not may_be_bad_rows(database, error):
+            raise
+        return None  # what sorts last and is no moment, such as infinity, will never be due
     return min((moment for moment in moments if moment is not None), default=None)
+
+
+def _first_due(database: Database, parts: Sequence[Part]) -> Iterator[Any]:
+    most = database.dialect.max_parts
+    for start in range(0, len(parts), most):
+        heads = database.dialect.heads(
+            database.tasks, parts[start : start + most], 1, 1, TaskState.SCHEDULED.value
+        )
+        for *_, run_after in database.rows(heads):
+            yield run_after
 
 
 def _last_scheduled_slots(database: Database, lanes: Sequence[int]) -> dict[int, int]:
@@ -166,12 +178,12 @@ def reclaim(
     The first loss makes a task READY at once, the second SCHEDULED for a moment later, the third
     FAILED with the reason worker_lost: a task that kills its workers does not tour the cluster.
     """
-    first = [task.id for task in tasks if task.lost_leases == 0]
+    first = [task.id for task in tasks if task.lost_leases <= 0]
     again = [task.id for task in tasks if 0 < task.lost_leases < MAX_LOST_LEASES - 1]
-    fence = "lease_token = NULL, lease_expires_at = NULL, lost_leases = lost_leases + 1"
+    fence = f"lease_token = NULL, lease_expires_at = NULL, {ONE_LOSS_MORE}"
     held = f"{still(2)} AND {_run_out(dead)}"
     moment = database.to_db(now)
-    count = _update(database, first, f"status = 1, ord = -priority, {fence}", held, [], [moment])
+    count = _update(database, first, f"status = 1, {ORD_WHEN_READY}, {fence}", held, [], [moment])
     count += _update(
         database,
         again,
@@ -202,16 +214,16 @@ def prune(
     Ids rise with time, so a walk over windows of ids needs no index on finished_at. The second
     answer is None at the end of the table, or once a window begins after both cutoffs.
     """
+    # Compared by the database: what somebody wrote there may be no moment that can be read.
     beginning = database.rows(
-        f"SELECT id, enqueued_at FROM {database.tasks} WHERE id > %s "  # noqa: S608
-        "ORDER BY id LIMIT 1",
-        [after_id],
+        f"SELECT id, CASE WHEN enqueued_at > {database.dialect.instant_parameter} "  # noqa: S608
+        f"THEN 1 ELSE 0 END FROM {database.tasks} WHERE id > %s ORDER BY id LIMIT 1",
+        [database.to_db(max(cutoff, failed_cutoff)), after_id],
     )
     if not beginning:
         return 0, None
-    ((start, enqueued_at),) = beginning
-    enqueued = database.dialect.from_db(enqueued_at)
-    if enqueued is not None and enqueued > max(cutoff, failed_cutoff):
+    ((start, is_too_young),) = beginning
+    if is_too_young:
         return 0, None
     end = start + BATCH - 1
     rows = database.rows(

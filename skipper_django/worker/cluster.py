@@ -196,13 +196,9 @@ class Cluster:
     def beat(self) -> None:
         """One heartbeat and one look at the others."""
         started = monotonic()
+        now, report = self._clock.now(), self._report()
         alive = members.beat(
-            self._database,
-            self._config.tenant,
-            self.member_id,
-            self.incarnation,
-            self._report(),
-            self._clock.now(),
+            self._database, self.tenant, self.member_id, self.incarnation, report, now
         )
         self._database.telemetry.beaten(monotonic() - started)
         if alive and not self.is_trusted():
@@ -266,6 +262,9 @@ class Cluster:
             except MemberNameTaken as error:
                 self.failure = error
                 break
+            except Exception:
+                # Without heartbeats this member would be dead, and nobody would know why.
+                logger.exception("the heartbeat failed and is tried again", extra=self._extra())
             if self._outage.is_on:
                 self._outage.pause(self._stop)
                 self._wake.set()

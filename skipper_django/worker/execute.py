@@ -2,11 +2,13 @@
 
 import logging
 import os
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field
 from functools import lru_cache
 from inspect import iscoroutinefunction
 from typing import Any, Protocol
+
+from django.views.decorators.debug import sensitive_variables
 
 from ..compat import (
     Task,
@@ -22,6 +24,8 @@ from ..core.clock import Clock, monotonic
 from ..core.errors import (
     BadArguments,
     BadBackoff,
+    BadRow,
+    HiddenError,
     NotSerializable,
     PayloadTooLarge,
     SkipperError,
@@ -39,7 +43,9 @@ from ..core.outcome import (
 )
 from ..core.payload import dump_result, load_arguments
 from ..core.reasons import FailReason
-from ..registry import DEFAULT_BACKOFF, resolve, stored_task
+from ..core.redaction import HIDDEN, redacted, secrets_of
+from ..lookup import resolve, stored_task
+from ..registry import DEFAULT_BACKOFF, argument_names, sensitive_names
 from ..results import as_project_time, leased_result, task_errors
 from ..signals import task_retrying
 from ..store.claim import Lease
@@ -53,6 +59,7 @@ PARKED: dict[type[SkipperError], FailReason] = {
 
 
 _is_async = lru_cache(1024)(iscoroutinefunction)
+_sensitive_names = lru_cache(1024)(sensitive_names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +68,20 @@ class Attempt:
 
     lease: Lease
     task: Task
-    args: list[Any]
-    kwargs: dict[str, Any]
-    result: TaskResult
+    # Not in the repr, which reports of errors show.
+    args: list[Any] = field(repr=False)
+    kwargs: dict[str, Any] = field(repr=False)
+    result: TaskResult = field(repr=False)
 
     @property
     def is_async(self) -> bool:
         return _is_async(self.task.func)
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The values of its sensitive arguments, as text."""
+        names = argument_names(self.task, len(self.args))
+        return secrets_of(self.args, self.kwargs, names, getattr(self.task, "sensitive", ()))
 
     @property
     def timeout(self) -> float | None:
@@ -96,6 +110,14 @@ class Executor:
 
     def prepare(self, lease: Lease) -> Attempt | Failed:
         """Find the code and decode the arguments; what cannot run is parked with a reason."""
+        try:
+            return self._prepare(lease)
+        except Exception as error:
+            # The row holds what no worker writes; the loop and the other tasks go on.
+            logger.exception("task %r cannot be prepared", lease.task_id)
+            return Failed(FailReason.BAD_ROW, [describe_error(BadRow(repr(error)), lease.attempts)])
+
+    def _prepare(self, lease: Lease) -> Attempt | Failed:
         try:
             task = resolve(lease.name)
             args, kwargs = load_arguments(lease.args, lease.kwargs)
@@ -143,13 +165,15 @@ class Executor:
         return Failed(reason, errors)
 
     def _call(self, attempt: Attempt) -> Any:
+        function, process = attempt.task.func, os.getpid()
+        if names := _sensitive_names(function, getattr(attempt.task, "sensitive", ())):
+            function = sensitive_variables(*names)(function)  # for Django's reports of errors
         args = attempt.args
         if attempt.task.takes_context:
             context: TaskContext = TaskContext(task_result=attempt.result)
             args = [context, *args]
-        process = os.getpid()
         try:
-            return attempt.task.func(*args, **attempt.kwargs)
+            return function(*args, **attempt.kwargs)
         finally:
             if os.getpid() != process:
                 # The task forked, and this is the child. It must not go on as if it were the
@@ -164,27 +188,27 @@ class Executor:
             result = dump_result(value, self.max_result_bytes)
         except (NotSerializable, PayloadTooLarge) as error:
             # Not retried: the work is done, only its answer cannot be kept.
-            return self._ended_badly(
-                attempt, FailReason.BAD_RESULT, _errors(attempt.lease, error), error
-            )
+            errors = _errors(attempt.lease, error, attempt.secrets)
+            return self._ended_badly(attempt, FailReason.BAD_RESULT, errors, error)
         self._finish(attempt, TaskResultStatus.SUCCESSFUL, value)
         self._log(logging.INFO, "succeeded", attempt.lease)
         return Succeeded(result)
 
     def _failed(self, attempt: Attempt, error: BaseException) -> Outcome:
         """Called inside the except block, so that signals and loggers find the live exception."""
-        lease, task = attempt.lease, attempt.task
-        errors = _errors(lease, error)
+        lease, task, secrets = attempt.lease, attempt.task, attempt.secrets
+        errors = _errors(lease, error, secrets)
         object.__setattr__(attempt.result, "errors", task_errors(errors))
         if lease.policy_attempt < getattr(task, "max_attempts", 1):
             backoff = getattr(task, "backoff", DEFAULT_BACKOFF)
             try:
                 delay = delay_before_retry(backoff, lease.policy_attempt, error, attempt.result)
             except BadBackoff as bad:
-                errors.append(describe_error(bad, lease.attempts))
+                errors.append(describe_error(bad, lease.attempts, secrets))
                 return self._ended_badly(attempt, FailReason.BAD_BACKOFF, errors, error)
             if delay is not None:
-                self._log(logging.INFO, f"failed, runs again in {delay:g} s: {error!r}", lease)
+                text = redacted(repr(error), secrets)
+                self._log(logging.INFO, f"failed, runs again in {delay:g} s: {text}", lease)
                 task_retrying.send_robust(
                     sender=_sender(attempt), task_result=attempt.result, delay=delay
                 )
@@ -199,9 +223,22 @@ class Executor:
         error: BaseException,
     ) -> Failed:
         object.__setattr__(attempt.result, "errors", task_errors(errors))
-        self._finish(attempt, TaskResultStatus.FAILED, None)
-        self._log(logging.ERROR, f"failed ({reason}): {error!r}", attempt.lease)
+        self._finish_failed(attempt, errors)
+        text = redacted(repr(error), attempt.secrets)
+        self._log(logging.ERROR, f"failed ({reason}): {text}", attempt.lease)
         return Failed(reason, errors)
+
+    def _finish_failed(self, attempt: Attempt, errors: list[dict[str, Any]]) -> None:
+        telling = [error for error in errors if HIDDEN in str(error.get("traceback"))]
+        if not telling:
+            self._finish(attempt, TaskResultStatus.FAILED, None)
+            return
+        # The framework logs the exception that is being handled: not this one.
+        try:
+            raise HiddenError(f"{telling[-1]['exception_class_path']}: {telling[-1]['message']}")
+        except HiddenError as stand_in:
+            stand_in.__context__ = None
+            self._finish(attempt, TaskResultStatus.FAILED, None)
 
     def _finish(self, attempt: Attempt, status: TaskResultStatus, value: Any) -> None:
         result = attempt.result
@@ -229,8 +266,10 @@ def log_fields(lease: Lease, member_id: str) -> dict[str, Any]:
     }
 
 
-def _errors(lease: Lease, error: BaseException) -> list[dict[str, Any]]:
-    return [*load_errors(lease.errors), describe_error(error, lease.attempts)]
+def _errors(
+    lease: Lease, error: BaseException, secrets: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    return [*load_errors(lease.errors), describe_error(error, lease.attempts, secrets)]
 
 
 def _task_as_stored(lease: Lease) -> Task:

@@ -1,5 +1,6 @@
 """The thread that runs the janitor beside the loop."""
 
+import logging
 import threading
 from collections.abc import Callable
 
@@ -16,6 +17,8 @@ from ..store.database import Database
 from .cluster import Cluster
 from .lanes import Lanes
 from .outage import Outage
+
+logger = logging.getLogger("skipper_django.worker")
 
 TICK_SECONDS = 0.25
 # Where every commit wakes this worker it looks for due tasks when the next one is due.
@@ -40,6 +43,8 @@ class UpkeepThread:
         self._lanes = lanes
         self._wake = wake
         self._stop = threading.Event()
+        self._extra = {"member_id": cluster.member_id}
+        self._complaint = ""
         self._outage = Outage(database, cluster.member_id, "keep the queue moving")
         self.is_woken: Callable[[], bool] = lambda: False
         self._is_told = False
@@ -60,12 +65,22 @@ class UpkeepThread:
 
     def _run(self) -> None:
         while not self._stop.wait(TICK_SECONDS):
-            with self._outage.survived():
-                for timer in self._timers:
-                    timer.run_if_due()
+            for timer in self._timers:
+                try:
+                    with self._outage.survived():
+                        timer.run_if_due()
+                except Exception as error:
+                    # One row of nonsense must not end the upkeep of all the others.
+                    self._complain(error)
             if self._outage.is_on:
                 self._outage.pause(self._stop)
         self._database.close()
+
+    def _complain(self, error: Exception) -> None:
+        """Once, not every second as long as it lasts."""
+        if repr(error) != self._complaint:
+            self._complaint = repr(error)
+            logger.exception("upkeep failed and is tried again", extra=self._extra)
 
     def look_again(self) -> None:
         """A task has been scheduled, or the shares are others: forget when the next one is due."""

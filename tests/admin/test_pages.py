@@ -13,10 +13,11 @@ from django.db import connections
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from skipper_django import enqueue_many
+from skipper_django import enqueue_many, task_list
 from skipper_django.models import Task
 from skipper_django.testing import run_ready
 from tests.contract import tasks
+from tests.factories import add_task
 
 if TYPE_CHECKING:
     from pytest_django.fixtures import Settings
@@ -190,12 +191,27 @@ def test_the_number_of_queries_does_not_grow_and_big_columns_stay_behind(
 
 
 def test_the_view_permission_is_enough_to_look(login: Callable[..., Client], queue: str) -> None:
-    row = row_of(queue, "secret?")
+    told = {"errors": '[{"attempt": 1, "traceback": "error?"}]', "result": '"result?"'}
+    row = row_of(queue, "argument?", status=4, reason="exception", kwargs='{"a": "kw?"}', **told)
     client = login("view_task")
 
     assert row.task_id in page(client)
-    assert "secret?" in detail(client, row)
+    for text in (detail(client, row), page(client), page(client, f"{row.pk}/history/")):
+        for hidden in ("argument?", "error?", "result?", "kw?"):
+            assert hidden not in text
+    assert "Only for users with the permission" in detail(client, row)
     assert client.post(f"{LIST}{row.pk}/delete/", {"post": "yes"}).status_code == 403
+
+
+def test_arguments_results_and_errors_have_a_permission_of_their_own(
+    login: Callable[..., Client], queue: str
+) -> None:
+    told = {"errors": '[{"attempt": 1, "traceback": "error?"}]', "result": '"result?"'}
+    row = row_of(queue, "argument?", status=4, reason="exception", **told)
+
+    text = detail(login("view_task", "view_task_data"), row)
+
+    assert all(shown in text for shown in ("argument?", "error?", "result?"))
 
 
 def test_without_the_permission_there_is_nothing_to_see(
@@ -235,6 +251,72 @@ def test_any_search_is_answered(root: Client, queue: str, query: Any) -> None:
 def test_filters_and_sorting_work(root: Client, queue: str) -> None:
     row = row_of(queue, 1)
 
-    for path in ("?status__exact=1", "?queue_name=default", *(f"?o={n}" for n in range(1, 9))):
+    lanes = [f"?queue={row.lane}", "?queue=5", "?queue=nonsense", "?status=nonsense"]
+    for path in ("?status=1", *lanes, *(f"?o={n}" for n in range(1, 9))):
         assert row.task_id in page(root, path)
-    assert row.task_id not in page(root, "?status__exact=3")
+    assert row.task_id not in page(root, "?status=3")
+    other = add_task(queue, "other")
+    assert row.task_id not in page(root, f"?queue={other.lane}")
+    assert other.task_id in page(root, f"?queue={other.lane}")
+
+
+@pytest.mark.case("R31")
+def test_the_list_counts_no_further_than_it_has_pages(
+    root: Client, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_list, "MAX_COUNTED", 120)
+    enqueue_many([(tasks.other, [1])] * 119)
+    assert "of many" not in page(root)
+    enqueue_many([(tasks.other, [1])] * 60)
+    with CaptureQueriesContext(connections[queue]) as captured:
+        html = page(root)
+
+    tables = [q["sql"] for q in captured.captured_queries if "scheduler_tasks" in q["sql"]]
+    counts = [sql for sql in tables if "COUNT(" in sql.upper()]
+    assert counts
+    assert all("LIMIT 120" in sql for sql in counts)
+    assert not [sql for sql in tables if "DISTINCT" in sql.upper()]
+    assert "120 of many" in html
+    assert page(root, "?p=3").count("/change/") == 20
+    assert root.get(LIST, {"p": 4}).status_code == 302  # there is no such page
+
+
+@pytest.mark.case("R31")
+@pytest.mark.parametrize("path", ["", "?status=4", "?queue={lane}", "?status=1&queue={lane}"])
+def test_a_page_of_the_list_takes_few_queries_and_sorts_no_table(
+    root: Client, queue: str, path: str
+) -> None:
+    enqueue_many([(tasks.other, [1])] * 3_000)
+    row = Task.objects.using(queue).first()
+    assert row is not None
+    with connections[queue].cursor() as cursor:
+        if connections[queue].vendor != "mysql":  # there it would end the transaction
+            cursor.execute("ANALYZE")
+    with CaptureQueriesContext(connections[queue]) as captured:
+        page(root, path.format(lane=row.lane))
+
+    assert len(captured) <= 15
+    explain = "EXPLAIN QUERY PLAN" if queue == "default" else "EXPLAIN"
+    for query in captured.captured_queries:
+        if "scheduler_tasks" in query["sql"] and query["sql"].startswith("SELECT"):
+            with connections[queue].cursor() as cursor:
+                cursor.execute(f"{explain} {query['sql']}".replace("%", "%%"))
+                plan = "\n".join(str(line) for line in cursor.fetchall())
+            if not path:  # filtered, a few rows may be sorted
+                for sorting in ("TEMP B-TREE", "Sort Key", "filesort", "temporary"):
+                    assert sorting not in plan, plan
+
+
+SPIES = [
+    "args__contains", "kwargs__startswith", "result__regex", "errors__icontains", "args",
+    "name", "task_id__startswith", "lease_token", "worker_ids__contains", "pk", "id__in",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("lookup", SPIES)
+def test_nobody_finds_out_by_lookups_what_the_page_hides(
+    login: Callable[..., Client], queue: str, lookup: str
+) -> None:
+    row_of(queue, "secret?")
+
+    assert login("view_task").get(LIST, {lookup: "secret"}).status_code == 400

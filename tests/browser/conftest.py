@@ -59,7 +59,7 @@ def visit(
 ) -> Iterator[Callable[..., Visit]]:
     """Log in and visit."""
     settings.SKIPPER = {**settings.SKIPPER, "CLUSTER_HEARTBEAT_INTERVAL": 1}
-    user = User.objects.create_user("viewer", password="viewer", is_staff=True)  # noqa: S106
+    user = User.objects.create_user("viewer", password="viewer", is_staff=True)
     user.user_permissions.add(Permission.objects.get(codename="view_member"))
     contexts = []
 

@@ -41,7 +41,7 @@ def _take(directory: Path | None) -> None:
 
     from tests.browser.chromium import chromium
 
-    User.objects.create_superuser("demo", password="demo")  # noqa: S106
+    User.objects.create_superuser("demo", password="demo")
     server = LiveServerThread("127.0.0.1", StaticFilesHandler)
     server.daemon = True
     server.start()

@@ -36,6 +36,7 @@ def test_the_stored_codes_of_the_reasons_never_change_and_fit_their_column() -> 
     assert {reason.value for reason in FailReason} == {
         "exception", "timeout", "worker_lost", "unknown_task", "bad_arguments", "bad_result",
         "bad_backoff",
+        "bad_row",
     }  # fmt: skip
     limit = Task._meta.get_field("reason").max_length
     assert limit is not None

@@ -154,7 +154,7 @@ def test_a_task_that_is_no_longer_valid_refuses_all(queue: str, settings: Settin
         None,
         {tasks.other.name: 1, "b": 2},
     ],
-    ids=str,
+    ids=range(15),
 )
 def test_calls_of_another_shape_are_refused_clearly(call: Any) -> None:
     with pytest.raises(TypeError, match="enqueue_many takes"):

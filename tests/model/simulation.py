@@ -114,7 +114,8 @@ class SimulatedWorker:
             CONCURRENCY, executor, self.worker._arrivals.put, self.worker._custody
         )
         self.worker.slots = self.slots
-        self.worker._quarantine = Quarantine(worker._custody, worker._settler, self.slots.submit)
+        settler = self.worker._settler
+        self.worker._quarantine = Quarantine(self.worker._custody, settler, self.slots.submit)
         self.worker._pace.wait_seconds = lambda busy: 0.0  # type: ignore[method-assign]
         self.running: list[tuple[float, float, Lease]] = []
         self.stopped_until = 0.0

@@ -15,6 +15,7 @@ from unittest import mock
 from skipper_django.store import members, settle, upkeep
 from skipper_django.store.claim import Lease
 from skipper_django.store.database import Database
+from skipper_django.store.upkeep import ORD_WHEN_READY
 from skipper_django.worker.cluster import Cluster
 from skipper_django.worker.leases import LeaseKeeper
 from tests.model.machine import QueueMachine
@@ -183,7 +184,7 @@ def dies(machine: QueueMachine) -> None:
     del machine.members["ann"]
 
 
-PROMOTE = "status = 1, ord = -priority WHERE"
+PROMOTE = f"status = 1, {ORD_WHEN_READY} WHERE"
 TWINS = {
     "take_what_is_not_ready": Twin(
         rewritten("SET status = 2", " AND status + 0 = 1"), "one live token", stale_choice

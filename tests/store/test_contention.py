@@ -89,6 +89,7 @@ class Held:
         self._context.__exit__(*error)
 
 
+@pytest.mark.case("R8")
 def test_a_deadlock_is_contention(database: Database) -> None:
     skip_sqlite(database, "one writer, no deadlocks of rows")
     save(database, row("one"), row("two"))
@@ -120,6 +121,7 @@ def _pass(barrier: threading.Barrier) -> None:
     barrier.wait(30)
 
 
+@pytest.mark.case("R8")
 def test_a_statement_that_meets_a_lock_is_repeated_until_it_is_free(database: Database) -> None:
     save(database, row())
     tries = []
@@ -143,6 +145,7 @@ def test_a_statement_that_meets_a_lock_is_repeated_until_it_is_free(database: Da
         assert (matched, len(tries)) == (1, 3)
 
 
+@pytest.mark.case("R8")
 def test_a_lock_that_is_never_freed_is_raised_after_a_few_tries(database: Database) -> None:
     if database.connection.vendor == "mysql":
         pytest.skip("a second for each try: the others show it")
@@ -333,6 +336,7 @@ def test_a_closed_connection_is_opened_again(database: Database) -> None:
     assert len(claim(database, claimant(), 1, NOW)) == 1
 
 
+@pytest.mark.case("R9")
 def test_a_writer_elsewhere_is_waited_for_on_sqlite(database: Database) -> None:
     if database.connection.vendor != "sqlite":
         pytest.skip("SQLite has one writer for the whole file")

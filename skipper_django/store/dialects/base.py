@@ -53,6 +53,10 @@ class Dialect:
         moment: datetime = value
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
+    def is_moment(self, column: str) -> str:
+        """A condition: what the column holds can be read, and compares as the moment it is."""
+        return f"{column} IS NOT NULL"
+
     # Errors
 
     def is_contention(self, error: DatabaseError) -> bool:

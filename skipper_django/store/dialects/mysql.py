@@ -43,6 +43,10 @@ class MySQL(Dialect):
         collation = "utf8mb4_nopad_bin" if self.is_mariadb else "utf8mb4_0900_bin"
         return f" CHARACTER SET utf8mb4 COLLATE {collation}"
 
+    def is_moment(self, column: str) -> str:
+        # Zero dates, and dates with a zero in them: the driver reads them as NULL.
+        return f"({column} >= '0001-01-01' AND DAYOFMONTH({column}) > 0)"
+
     def is_contention(self, error: DatabaseError) -> bool:
         return any(code in CONTENTION for code in error_codes(error))
 

@@ -36,6 +36,11 @@ class PostgreSQL(Dialect):
             value = value.replace(tzinfo=ZoneInfo(self.connection.timezone_name))
         return super().from_db(value)
 
+    def is_moment(self, column: str) -> str:
+        # infinity, and years that Python does not have
+        first, last = "0001-01-01 00:00:00+00", "10000-01-01 00:00:00+00"
+        return f"({column} >= '{first}' AND {column} < '{last}')"
+
     def append(self, column: str) -> str:
         # CONCAT takes any type, so that a parameter bound by the server would have none.
         return f"COALESCE({column}, '') || %s"

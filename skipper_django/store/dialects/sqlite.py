@@ -23,6 +23,16 @@ class SQLite(Dialect):
         naive = moment.astimezone(UTC).replace(tzinfo=None)
         return naive.isoformat(sep=" ", timespec="microseconds")
 
+    def is_moment(self, column: str) -> str:
+        # The column keeps any text; asked to add, datetime() makes a 1st of May of a 31st of April.
+        seconds = f"substr({column}, 1, 19)"
+        return (
+            f"(typeof({column}) = 'text' AND length({column}) = 26 "
+            f"AND datetime({seconds}, '+0 days') = {seconds} "
+            f"AND {column} GLOB '*.{'[0-9]' * 6}' "
+            f"AND {column} >= '0001-01-01')"
+        )
+
     def append(self, column: str) -> str:
         return f"COALESCE({column}, '') || %s"
 
