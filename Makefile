@@ -15,7 +15,7 @@ VENV ?= .venv
 DJANGO ?=
 PYTEST_ARGS ?=
 # Processes that share the tests, each with servers of its own. Most tests wait for others.
-JOBS ?= 3
+JOBS ?= 4
 BENCH_ARGS ?=
 CHAOS_ARGS ?=
 

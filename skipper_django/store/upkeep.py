@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from ..core.buckets import BucketRange
+from ..core.buckets import SLOTS, BucketRange
 from ..core.errors import WorkerLost
 from ..core.outcome import describe_error, load_errors
 from ..core.reasons import FailReason
@@ -64,7 +64,8 @@ def promote(database: Database, lanes: Sequence[int], buckets: BucketRange, now:
     if not lanes or not buckets:
         return 0
     last = _last_scheduled_slots(database, lanes)
-    slots = [part.slot for part in buckets.parts() if part.slot <= max(last.values(), default=-1)]
+    highest = max(last.values(), default=-1)
+    slots = [part.slot for part in buckets.parts() if part.slot <= highest]
     if not slots:
         return 0
     # No ORDER BY: PostgreSQL would walk the primary key for it. `ord = 0` makes it one seek a slot.
@@ -112,8 +113,10 @@ def _last_scheduled_slots(database: Database, lanes: Sequence[int]) -> dict[int,
 
     InnoDB looks past the end of a range until it meets a row that it may see. With a big enqueue
     under way, the rows behind the SCHEDULED ones are those that are not committed yet: each empty
-    slot looked for would read all of them. Backwards, none is met.
+    slot looked for would read all of them. Backwards, none is met. The others need not be asked.
     """
+    if not database.dialect.reads_past_ends:
+        return dict.fromkeys(lanes, SLOTS)
     last: dict[int, int] = {}
     for start in range(0, len(lanes), LANES_A_STATEMENT):
         union = " UNION ALL ".join(

@@ -165,20 +165,23 @@ class Executor:
         return Failed(reason, errors)
 
     def _call(self, attempt: Attempt) -> Any:
-        function, process = attempt.task.func, os.getpid()
-        if names := _sensitive_names(function, getattr(attempt.task, "sensitive", ())):
-            function = sensitive_variables(*names)(function)  # for Django's reports of errors
-        args = attempt.args
-        if attempt.task.takes_context:
-            context: TaskContext = TaskContext(task_result=attempt.result)
-            args = [context, *args]
+        process = os.getpid()
         try:
-            return function(*args, **attempt.kwargs)
+            return self._call_function(attempt)
         finally:
             if os.getpid() != process:
                 # The task forked, and this is the child. It must not go on as if it were the
                 # worker: run what waits, talk on its connections.
                 os._exit(0)
+
+    def _call_function(self, attempt: Attempt) -> Any:
+        function = attempt.task.func
+        if names := _sensitive_names(function, getattr(attempt.task, "sensitive", ())):
+            function = sensitive_variables(*names)(function)  # for Django's reports of errors
+        if attempt.task.takes_context:
+            context: TaskContext = TaskContext(task_result=attempt.result)
+            return function(context, *attempt.args, **attempt.kwargs)
+        return function(*attempt.args, **attempt.kwargs)
 
     def _started(self, attempt: Attempt) -> None:
         task_started.send_robust(sender=_sender(attempt), task_result=attempt.result)

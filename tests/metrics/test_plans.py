@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -14,7 +15,7 @@ from skipper_django.store.stats import queue_stats
 from tests.store.conftest import database  # noqa: F401  (a fixture)
 from tests.store.filling import fill
 from tests.store.support import LANE, NOW, row, save
-from tests.store.test_plans import analyze
+from tests.store.test_plans import analyze, forget_statistics
 from tests.store.watching import watch
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -29,7 +30,7 @@ def backlog(
     request: pytest.FixtureRequest,
     database: Database,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
-) -> Database:
+) -> Iterator[Database]:
     """Of every state some thousands, beside a long history and others' tasks."""
     monkeypatch.setattr(stats, "CAP", CAP)
     if request.param == "stale":
@@ -44,7 +45,8 @@ def backlog(
         fill(database, 2, TaskState.READY, priority=priority)
     if request.param == "fresh":
         analyze(database)
-    return database
+    yield database
+    forget_statistics(database)
 
 
 def test_a_scrape_reads_a_bounded_part_of_the_hot_index(backlog: Database) -> None:

@@ -127,7 +127,7 @@ def promoted_meanwhile(others: str) -> Callable[[QueueMachine], None]:
         machine.enqueue(6, 8.0, 5)
         machine.join("bob")
         machine.advance(8.0)
-        machine.meanwhile(index=0, step="promote", number=1, other=0, others=["promote", others])
+        machine.meanwhile(index=0, step="promote", number=0, other=0, others=["promote", others])
 
     return story
 
@@ -239,7 +239,7 @@ TWINS = {
     ),
     "claim_without_counting": Twin(rewritten("attempts + 1", " + 1"), "attempts only grow"),
     "reclaim_and_forget_attempts": Twin(
-        rewritten("lost_leases + 1", "lost_leases + 1", "lost_leases + 1, attempts = 0"),
+        rewritten("lost_leases + 1", "ELSE lost_leases END", "ELSE lost_leases END, attempts = 0"),
         "attempts only grow",
     ),
     "never_reclaim": Twin(replaced(f"{STORE}.upkeep.expired", lambda *args: []), "unseen", dies),

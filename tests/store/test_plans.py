@@ -35,6 +35,14 @@ def analyze(database: Database) -> None:
         database.execute("ANALYZE")
 
 
+def forget_statistics(database: Database) -> None:
+    """SQLite has none, unless somebody asks it to analyze; and keeps for ever what it has."""
+    if database.connection.vendor == "sqlite":
+        database.execute("DROP TABLE IF EXISTS sqlite_stat1")
+        database.execute("DROP TABLE IF EXISTS sqlite_stat4")
+        database.close()
+
+
 @pytest.fixture(params=["stale", "emptied", "fresh"])
 def backlog(request: pytest.FixtureRequest, database: Database) -> Iterator[Database]:
     """20k finished, 5k due much later, 5k of another queue, 5k of another tenant, 2k ours.
@@ -59,10 +67,7 @@ def backlog(request: pytest.FixtureRequest, database: Database) -> Iterator[Data
     if request.param == "fresh":
         analyze(database)
     yield database
-    if database.connection.vendor == "sqlite":
-        database.execute("DROP TABLE IF EXISTS sqlite_stat1")
-        database.execute("DROP TABLE IF EXISTS sqlite_stat4")
-        database.close()
+    forget_statistics(database)
 
 
 def check(cost: Cost, rows: int, *indexes: set[str]) -> None:
@@ -141,9 +146,11 @@ def test_promotion_reads_the_due_tasks_and_not_the_later_ones(backlog: Database)
     fifty = watch(backlog, lambda: promote(backlog, [LANE], ALL_BUCKETS, NOW))
     share = watch(backlog, lambda: promote(backlog, [LANE], BucketRange(0, 100), NOW))
 
-    check(nothing, 150, {HOT}, {HOT})
-    check(fifty, 500, {HOT}, {HOT}, {PRIMARY})
-    check(share, 30, {HOT}, {HOT})
+    # InnoDB is asked for the last slot first.
+    look = [{HOT}] * (1 + backlog.dialect.reads_past_ends)
+    check(nothing, 150, *look)
+    check(fifty, 500, *look, {PRIMARY})
+    check(share, 30, *look)
 
 
 def test_without_scheduled_tasks_no_slot_is_looked_for(database: Database) -> None:

@@ -147,8 +147,8 @@ def _explain_postgresql(database: Database, statement: Statement, params: Any) -
         rows = node["Actual Rows"] * loops
         if node["Node Type"] == "Sort":
             statement.sorted_rows += round(rows)
-        # Of a bitmap the index entries, former versions of the rows included, not the rows again.
-        is_read = "Scan" in node["Node Type"] and node["Node Type"] != "Bitmap Heap Scan"
+        # Of a bitmap the rows, not the index entries as well, which former versions have, too.
+        is_read = "Scan" in node["Node Type"] and node["Node Type"] != "Bitmap Index Scan"
         if is_read and ("Relation Name" in node or "Index Name" in node):
             removed = sum(value for key, value in node.items() if key.startswith("Rows Removed"))
             statement.rows_read += round(rows + removed * loops)

@@ -33,6 +33,7 @@ class Dialect:
     inserts_from_json = False
     occupied_rows: int | None = None  # rows of `occupied` a lane beyond which it tells no more
     notifies = False  # has LISTEN and NOTIFY
+    reads_past_ends = False  # a seek that finds nothing reads on, through what is not committed
     counts_commits = False  # has PRAGMA data_version
     max_parts = 400  # parts of one UNION
     max_parameters = 30_000

@@ -21,6 +21,7 @@ UNION_LANES = 16  # more parts than that cost more than a loose index scan
 
 class MySQL(Dialect):
     name = "mysql"
+    reads_past_ends = True
     occupied_rows = SLOTS + 1
     long_text = "longtext"
     instant_type = "datetime(6)"
