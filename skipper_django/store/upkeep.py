@@ -76,8 +76,8 @@ def promote(database: Database, lanes: Sequence[int], buckets: BucketRange, now:
         f"AND ord = 0 AND run_after <= %s AND bucket >= %s AND bucket < %s LIMIT {BATCH}",
         [moment, buckets.start, buckets.stop],
     )
-    # Due still: meanwhile it may have run, and wait for its next attempt.
-    due = f"{still(0)} AND run_after <= %s"
+    # Due still: meanwhile it may have run, and wait for its next attempt. See still() for COALESCE.
+    due = f"{still(0)} AND COALESCE(run_after, run_after) <= %s"
     setters = f"status = 1, {ORD_WHEN_READY}"
     return _update(database, [pk for (pk,) in rows], setters, due, [], [moment])
 

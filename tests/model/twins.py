@@ -202,7 +202,7 @@ TWINS = {
         rewritten(PROMOTE, "status + 0 = 0 AND"), "final is final", promoted_meanwhile("live")
     ),
     "promote_too_early": Twin(
-        rewritten(PROMOTE, "run_after <= %s", "%s IS NOT NULL"),
+        rewritten(PROMOTE, "COALESCE(run_after, run_after) <= %s", "%s IS NOT NULL"),
         "promotes",
         promoted_meanwhile("fail_all"),
     ),
