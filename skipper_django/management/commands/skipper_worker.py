@@ -24,6 +24,7 @@ from ...core.telemetry import SILENT, Telemetry
 from ...store.clock import clock_of
 from ...store.database import Database
 from ...store.read import is_installed
+from ...unheard import silence_unheard
 from ...worker.loop import Worker
 from ...worker.options import EXIT_REFUSED, WorkerOptions
 from ...worker.pulse import Pulse
@@ -101,6 +102,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         config = self._config(options)
         _set_up_logging(options["verbosity"])
+        silence_unheard()
         self._refuse_what_cannot_run(config)
         if conf.is_debugging():
             logging.getLogger("skipper_django.worker").info(
