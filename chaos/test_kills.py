@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -95,8 +96,8 @@ def test_sigstop(bed: Bed, row: str) -> None:
     held = wait_until(lambda: bed.held_by("victim"))
     bed.wait_for_begun(2 * CONCURRENCY)
 
-    (pid,) = victim.children
-    victim.signal_children(signal.SIGSTOP)
+    pid, _ = victim.children  # not its stand-in, which must not help a stopped one
+    os.kill(pid, signal.SIGSTOP)
     stopped = now()
     bed.wait_until_done()
     recovery = bed.effects.recovery(stopped, held)
@@ -104,7 +105,7 @@ def test_sigstop(bed: Bed, row: str) -> None:
         Member.objects.using(bed.alias).filter(member_id="victim").delete()
     bed.pause(max(0.0, stopped + bed.limit + 1 - now()))
     continued = now()
-    victim.signal_children(signal.SIGCONT)
+    os.kill(pid, signal.SIGCONT)
     bed.enqueue(40, 0.1)
 
     victim.wait_for_log("lost its lease; its outcome will be discarded")
