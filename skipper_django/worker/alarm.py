@@ -83,6 +83,11 @@ class Alarm:
             self._upkeep.look_again()
         self._arrivals.ring()
 
+    def others_changed(self) -> None:
+        """Members have come or gone: the ranges are others, and leases of the dead are free."""
+        self._upkeep.look_for_lost()
+        self.heed(Hint(scheduled=True))
+
     def start(self) -> None:
         if self._is_on:
             if self.sees_commits:

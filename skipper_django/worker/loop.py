@@ -8,7 +8,6 @@ from threading import Event
 from ..core.buckets import ALL_BUCKETS, Share
 from ..core.clock import Clock, monotonic
 from ..core.config import Config
-from ..core.hint import Hint
 from ..core.telemetry import SILENT, Telemetry
 from ..janitor import Janitor
 from ..store.claim import Claimant, Lease, choose, take
@@ -121,7 +120,7 @@ class Worker:
             self._database, self._config, self.cluster, self._lanes, upkeep, self._arrivals
         )
         self._settler.on_retry = upkeep.look_again
-        self.cluster.on_change = lambda: alarm.heed(Hint(scheduled=True))
+        self.cluster.on_change = alarm.others_changed
         if (pulse := self._options.pulse) is None:
             return [keeper, upkeep, alarm]
         self.cluster.beaten_for = lambda: pulse.beaten_at

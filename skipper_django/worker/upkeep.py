@@ -49,9 +49,10 @@ class UpkeepThread:
         self.is_woken: Callable[[], bool] = lambda: False
         self._is_told = False
         self._promotion = Timer(PROMOTE_EVERY_SECONDS, self._promote)
+        self._reclamation = Timer(min(RECLAIM_EVERY_SECONDS, lease_duration / 4), self._reclaim)
         self._timers = [
             self._promotion,
-            Timer(min(RECLAIM_EVERY_SECONDS, lease_duration / 4), self._reclaim),
+            self._reclamation,
             Timer(PRUNE_EVERY_SECONDS, self._prune, first=60.0),
         ]
         self._thread = threading.Thread(target=self._run, name="skipper-janitor", daemon=True)
@@ -86,6 +87,10 @@ class UpkeepThread:
         """A task has been scheduled, or the shares are others: forget when the next one is due."""
         self._is_told = True
         self._promotion.rest(0.0)
+
+    def look_for_lost(self) -> None:
+        """A member may have died: its leases are not waited for."""
+        self._reclamation.rest(0.0)
 
     def _promote(self) -> None:
         self._is_told = False

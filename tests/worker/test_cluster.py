@@ -173,6 +173,32 @@ def test_a8_the_leases_of_a_member_known_to_be_dead_are_not_waited_for(
     assert (row.attempts, row.lost_leases) == (2, 1)
 
 
+def test_a8_they_are_reclaimed_when_the_death_is_seen(
+    alias: str,
+    enqueue: Any,
+    start_worker: Any,
+    add_member: Any,
+    wait_for_state: Any,
+    monkeypatch: Any,
+) -> None:
+    monkeypatch.setattr("skipper_django.worker.upkeep.RECLAIM_EVERY_SECONDS", 300.0)
+    row = enqueue(tasks.noop)
+    other = add_member("other", heartbeat_age=0.0)
+    Task.objects.using(alias).filter(pk=row.pk).update(
+        status=State.RUNNING,
+        lease_token=other.incarnation << 32 | 7,
+        lease_expires_at=row.enqueued_at.replace(year=2199),
+        attempts=1,
+    )
+    rare = {"cluster_liveness_window": 900.0, "lease_duration": 10_000.0}
+    worker = start_worker({**QUICK, **rare}).worker
+    wait_until(lambda: len(worker.cluster.view.live) == 2)
+
+    Member.objects.using(alias).filter(pk=other.pk).update(state=Member.State.DEAD)
+
+    assert wait_for_state(row, State.SUCCESSFUL).lost_leases == 1
+
+
 class Meeting:
     """A clock whose worker chooses its first tasks, and takes none before all others have chosen.
 
