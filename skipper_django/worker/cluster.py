@@ -63,11 +63,12 @@ class Cluster:
         self.beaten_for: Callable[[], float] = lambda: -inf  # by a stand-in, on our behalf
         self._beaten_at, self._steady_since, self._pruned_at = -inf, -inf, monotonic()
         self._neighbours = Neighbours(database, config.tenant, applicant.name)
-        self._outage = Outage(database, applicant.name, "send heartbeats")
+        # Others wait a window for it after an outage: it must not sleep through that.
+        self._outage = Outage(
+            database, applicant.name, "send heartbeats", config.cluster_heartbeat_interval
+        )
         self._wake, self._stop = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="skipper-heartbeat", daemon=True)
-
-    # Life
 
     def join(self) -> None:
         """Register by a first heartbeat; raises MemberNameTaken for a chosen name in use."""

@@ -20,7 +20,14 @@ logger = logging.getLogger("skipper_django.worker")
 class Outage:
     """One thread's view of its connection to the queue's database."""
 
-    def __init__(self, database: Database, member_id: str, what: str) -> None:
+    def __init__(
+        self,
+        database: Database,
+        member_id: str,
+        what: str,
+        longest_pause: float = LONGEST_PAUSE_SECONDS,
+    ) -> None:
+        self._longest_pause = min(longest_pause, LONGEST_PAUSE_SECONDS)
         self._database = database
         self._extra = {"member_id": member_id}
         self._what = what
@@ -51,8 +58,8 @@ class Outage:
         return self._failures > 0
 
     def pause(self, stop: Event | Flag) -> None:
-        """Wait before the next try, up to 3 s, unless told to stop."""
-        longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(self._failures, 10))
+        """Wait before the next try, up to 3 s or the chosen limit, unless told to stop."""
+        longest = min(self._longest_pause, FIRST_PAUSE_SECONDS * 2 ** min(self._failures, 10))
         stop.wait(longest * random.uniform(0.5, 1.0))  # noqa: S311
 
     def _close(self) -> None:
