@@ -271,11 +271,11 @@ class Cluster:
                 self._wake.set()
         self._database.close()
 
-    def _register(self) -> None:
+    def _register(self, former: str = "") -> None:
         registration = Registration(
             self._database, self._config, self._clock, self._applicant, self.incarnation
         )
-        self.member_id = registration.register()
+        self.member_id = registration.register(former)
         if registration.taken_over is not None:
             self.taken_over = registration.taken_over
         self._tell_start()
@@ -292,7 +292,7 @@ class Cluster:
         )
         self.incarnation = new_incarnation()
         self.leases_in_doubt.set()
-        self._register()
+        self._register(self.member_id)
         self._wake.set()  # the new row tells at once what it has done, and whether it drains
         logger.warning("member %s has joined again", self.member_id, extra=self._extra())
 

@@ -43,12 +43,17 @@ class Registration:
         self._applicant = applicant
         self._incarnation = incarnation
 
-    def register(self) -> str:
+    def register(self, former: str = "") -> str:
         """The name under which the row now stands.
 
         A chosen name, or the first free one of `web`, `web-2`, `web-3` and so on. Raises
         MemberNameTaken, naming the holder, for a chosen name that a live member has.
+
+        `former`: the name of a member that joins again. It comes first: after an outage all names
+        look free, and who took another one's would take its running tasks for those of a dead.
         """
+        if former and self._try(former):
+            return former
         for suffix in range(1, MAX_SUFFIX):
             name = self._applicant.name if suffix == 1 else f"{self._applicant.name}-{suffix}"
             if self._try(name):

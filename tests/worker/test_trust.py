@@ -43,6 +43,25 @@ def worker(alias: str, clock: ManualClock) -> Worker:
     return worker
 
 
+def test_after_an_outage_a_member_takes_no_other_one_s_name(
+    alias: str, worker: Worker, clock: ManualClock
+) -> None:
+    """Its host's name looks free by then, and its holder dead, whose tasks are running."""
+    config = Config(database=alias, lease_duration=600.0)
+    options = WorkerOptions(member_name="ann", named=False)
+    second = Worker(config, options, clock, Shutdown())
+    second.cluster._thread = mock.Mock()
+    second.cluster.join()
+    assert (worker.cluster.member_id, second.cluster.member_id) == ("ann", "ann-2")
+
+    clock.advance(61.0)
+    second.cluster.beat()
+
+    assert second.cluster.member_id == "ann-2"
+    assert second.cluster.taken_over is None
+    assert Member.objects.using(alias).filter(incarnation=worker.cluster.incarnation).exists()
+
+
 def test_a_stolen_lease_is_trusted_from_before_it_was_taken(
     alias: str, worker: Worker, clock: ManualClock
 ) -> None:
