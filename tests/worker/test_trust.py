@@ -77,6 +77,7 @@ def test_a_stolen_lease_is_trusted_from_before_it_was_taken(
     assert lease.trusted_until == 600.0
 
 
+@pytest.mark.case("R17")
 def test_what_waits_in_a_silent_member_is_handed_back_when_it_comes_back(
     alias: str, worker: Worker, clock: ManualClock
 ) -> None:
