@@ -9,6 +9,7 @@ import pytest
 
 from skipper_django import embed
 from skipper_django.embed import Handle
+from tests import tasks
 from tests.worker.conftest import (  # noqa: F401  (fixtures)
     enqueue,
     fresh,
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def quick(request: pytest.FixtureRequest, settings: Settings) -> None:
-    """Short intervals, on the database under test."""
+    """Short intervals, on the database under test; tasks wait for release, whoever gave it last."""
+    tasks.release.clear()
     alias = request.getfixturevalue("alias") if "alias" in request.fixturenames else "default"
     settings.SKIPPER = {
         "DATABASE": alias,
