@@ -45,6 +45,8 @@ class Alarm:
         upkeep.is_woken = lambda: self.is_reliable
         self._extra = {"member_id": cluster.member_id}
         self._outage = Outage(database, cluster.member_id, "listen for wake-ups")
+        self._channel = local_channel(config, database.connection)
+        self._inbox: Inbox | None = None
         self._notices: Notices | None = None
         self._seen_version: int | None = None
         self._is_on = config.wake_up is not False
@@ -93,6 +95,9 @@ class Alarm:
             if self.sees_commits:
                 self._arrivals.saw_commit = self.saw_commit
             self._bell = socket.socketpair()
+            # Before the first claim: what is added after it must not go unheard.
+            self._inbox = self._open_inbox()
+            listen(self._channel, self.heed)
             self._thread.start()
 
     def stop(self) -> None:
@@ -105,9 +110,7 @@ class Alarm:
             end.close()
 
     def _run(self) -> None:
-        inbox = self._open_inbox()
-        channel = local_channel(self._config, self._database.connection)
-        listen(channel, self.heed)
+        inbox = self._inbox
         try:
             with selectors.DefaultSelector() as selector:
                 bell, _ = self._bell or socket.socketpair()
@@ -118,7 +121,7 @@ class Alarm:
                     self._listen(selector)
                     self._wait(selector)
         finally:
-            unlisten(channel, self.heed)
+            unlisten(self._channel, self.heed)
             if inbox is not None:
                 inbox.close()
             self._database.close()
@@ -127,7 +130,7 @@ class Alarm:
         directory = directory_of(self._config.wake_up)
         try:
             if directory is not None:
-                return Inbox(directory, local_channel(self._config, self._database.connection))
+                return Inbox(directory, self._channel)
         except OSError as error:
             logger.info("no wake-ups from this host: %s", error, extra=self._extra)
         return None
