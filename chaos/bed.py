@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from django.db import Error, connections
 
 from chaos import tasks
+from chaos.background import background
 from chaos.databases import Database
 from chaos.effects import VARIABLE, Effects
 from chaos.report import Row
@@ -108,23 +109,16 @@ class Bed:
     @contextmanager
     def load(self, rate: float = 100.0, seconds: float = 0.01) -> Iterator[None]:
         """Enqueue so many tasks a second; one that is refused is tried again under its id."""
-        stop = threading.Event()
 
-        def produce() -> None:
+        def produce(stop: threading.Event) -> None:
             pause = 0.05
             while not stop.wait(pause):
                 numbers = set(itertools.islice(self._numbers, max(1, int(rate * pause))))
                 while not self._try_to_add(numbers, seconds):
                     stop.wait(pause)
-            connections[self.alias].close()
 
-        thread = threading.Thread(target=produce)
-        thread.start()
-        try:
+        with background(self.alias, produce):
             yield
-        finally:
-            stop.set()
-            thread.join()
 
     def _try_to_add(self, numbers: set[int], seconds: float) -> bool:
         try:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from django.db import Error, connections, transaction
 
+from chaos.background import background
 from chaos.bed import Bed, now
 from chaos.databases import SERVERS
 from chaos.workers import Worker
@@ -291,22 +292,15 @@ def _deadlocks(bed: Bed) -> int:
 @contextmanager
 def running(step: Any, bed: Bed) -> Iterator[None]:
     """Repeat a step in a thread of its own; its database errors are its own business."""
-    stop = threading.Event()
     rng = Random(bed.rng.random())
 
-    def loop() -> None:
+    def loop(stop: threading.Event) -> None:
         while not stop.wait(0.01):
             with contextlib.suppress(Error):
                 step(bed, rng)
-        connections[bed.alias].close()
 
-    thread = threading.Thread(target=loop)
-    thread.start()
-    try:
+    with background(bed.alias, loop):
         yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 def careless_updates(bed: Bed, rng: Random) -> None:

@@ -16,9 +16,9 @@ from .core.config import Config
 from .core.membership import MemberRow, MemberState, View
 from .core.reasons import ClusterReason, FetchMode
 from .store import cluster
-from .store.claim import lanes_in_use
 from .store.cluster import MemberReport
 from .store.database import Database
+from .store.lanes import lanes_in_use
 
 ABSENT = BucketRange(0, 0)
 MAX_GONE = 50

@@ -100,20 +100,11 @@ def announce(config: Config, database: Database, tasks: Sequence[NewTask], now: 
 
 
 def _hint_of(tasks: Sequence[NewTask], now: datetime) -> Hint:
-    hints = {
-        Hint(
-            lane_of(task.tenant, task.queue_name),
-            bucket_of(task.task_id),
-            task.run_after is not None and task.run_after > now,
-        )
-        for task in tasks[:2]
-    }
-    first, *others = hints
-    if len(tasks) > 2:
-        others.append(Hint(scheduled=any(task.run_after is not None for task in tasks)))
-    for other in others:
-        first = first.merged(other)
-    return first
+    scheduled = any(task.run_after is not None and task.run_after > now for task in tasks)
+    if len(tasks) > 1:  # some for every member, most likely
+        return Hint(scheduled=scheduled)
+    lane = lane_of(tasks[0].tenant, tasks[0].queue_name)
+    return Hint(lane, bucket_of(tasks[0].task_id), scheduled)
 
 
 class _Announcement:

@@ -13,9 +13,9 @@ from .. import conf
 from ..compat import task_backends
 from ..core.config import Config
 from ..core.states import TaskState
-from ..store.claim import lanes_in_use
 from ..store.clock import clock_of
 from ..store.database import Database
+from ..store.lanes import lanes_in_use
 from ..store.stats import live_members, queue_stats
 from . import names
 

@@ -15,7 +15,6 @@ from ..core.buckets import BUCKETS, BucketRange
 from ..core.tokens import new_token, tokens_of
 from .database import Database
 from .dialects.base import Part, still
-from .lanes import lanes_in_use as lanes_in_use
 from .repair import LONG_AGO, UNREADABLE, may_be_bad_rows, mend_due_times, park_unclaimable
 
 # What a worker needs to know of a task to run it.

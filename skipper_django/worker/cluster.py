@@ -108,8 +108,6 @@ class Cluster:
         """Is it certain that nobody has counted this member as dead and taken its leases?"""
         return self.is_trusted() and not self.leases_in_doubt.is_set()
 
-    # Share
-
     def fetch(self, queues: Mapping[int, str]) -> Fetch:
         """What may be fetched now of these queues (lane to name); asked before every fetch."""
         fetch = self._decide(queues)
@@ -191,8 +189,6 @@ class Cluster:
         rows = self._neighbours.dead(self.view, lately, now, window)
         dead = [row.incarnation for row in rows if steady or row.state is MemberState.DEAD]
         return tuple(dead if self.taken_over is None else [*dead, self.taken_over])
-
-    # Heartbeat
 
     def beat(self) -> None:
         """One heartbeat and one look at the others."""

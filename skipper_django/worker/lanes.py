@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from ..core.buckets import lane_of
 from ..core.clock import monotonic
 from ..registry import queue_names
-from ..store.claim import lanes_in_use
 from ..store.database import Database
+from ..store.lanes import lanes_in_use
 
 LOOK_EVERY_SECONDS = 10.0
 # A hint may be about a queue that is new; not more often than this.

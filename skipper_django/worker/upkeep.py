@@ -12,8 +12,8 @@ from ..janitor import (
     Janitor,
     Timer,
 )
-from ..store.claim import lanes_in_use
 from ..store.database import Database
+from ..store.lanes import lanes_in_use
 from .cluster import Cluster
 from .lanes import Lanes
 from .outage import Outage

@@ -11,9 +11,10 @@ from django.test.utils import CaptureQueriesContext
 from skipper_django import conf, enqueue_many
 from skipper_django.core.buckets import ALL_BUCKETS
 from skipper_django.models import Task
-from skipper_django.store.claim import Claimant, choose, claim, lanes_in_use, take
+from skipper_django.store.claim import Claimant, choose, claim, take
 from skipper_django.store.clock import clock_of
 from skipper_django.store.database import Database
+from skipper_django.store.lanes import lanes_in_use
 from skipper_django.testing import run_ready
 from tests.contract import tasks
 

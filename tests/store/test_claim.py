@@ -18,8 +18,9 @@ from skipper_django.core.buckets import ALL_BUCKETS, BUCKETS, BucketRange, lane_
 from skipper_django.core.partition import partition
 from skipper_django.core.states import TaskState
 from skipper_django.models import Task
-from skipper_django.store.claim import choose, claim, heads_per_part, lanes_in_use, take
+from skipper_django.store.claim import choose, claim, heads_per_part, take
 from skipper_django.store.database import Database
+from skipper_django.store.lanes import lanes_in_use
 from tests.store.support import (
     LANE,
     MINUTE,

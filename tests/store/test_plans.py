@@ -13,9 +13,10 @@ from skipper_django.core.reasons import FailReason
 from skipper_django.core.states import TaskState
 from skipper_django.models import Task
 from skipper_django.store.add import add
-from skipper_django.store.claim import choose, claim, lanes_in_use
+from skipper_django.store.claim import choose, claim
 from skipper_django.store.database import Database
 from skipper_django.store.held import load
+from skipper_django.store.lanes import lanes_in_use
 from skipper_django.store.settle import settle
 from skipper_django.store.upkeep import expired, promote, prune, renew
 from tests.store.filling import fill

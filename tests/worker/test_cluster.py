@@ -158,14 +158,7 @@ def test_a8_the_leases_of_a_member_known_to_be_dead_are_not_waited_for(
 ) -> None:
     row = enqueue(tasks.noop)
     dead = add_member("dead", heartbeat_age=30.0)
-    lease = dead.incarnation << 32 | 7
-    Task.objects.using(alias).filter(pk=row.pk).update(
-        status=State.RUNNING,
-        lease_token=lease,
-        lease_expires_at=row.enqueued_at.replace(year=2199),
-        attempts=1,
-        worker_ids="dead\n",
-    )
+    _let_run(row, dead)
 
     start_worker({**QUICK, "lease_duration": 1000.0})
 
@@ -184,12 +177,7 @@ def test_a8_they_are_reclaimed_when_the_death_is_seen(
     monkeypatch.setattr("skipper_django.worker.upkeep.RECLAIM_EVERY_SECONDS", 300.0)
     row = enqueue(tasks.noop)
     other = add_member("other", heartbeat_age=0.0)
-    Task.objects.using(alias).filter(pk=row.pk).update(
-        status=State.RUNNING,
-        lease_token=other.incarnation << 32 | 7,
-        lease_expires_at=row.enqueued_at.replace(year=2199),
-        attempts=1,
-    )
+    _let_run(row, other)
     rare = {"cluster_liveness_window": 900.0, "lease_duration": 10_000.0}
     worker = start_worker({**QUICK, **rare}).worker
     wait_until(lambda: len(worker.cluster.view.live) == 2)
@@ -234,12 +222,7 @@ def test_a_member_that_was_only_stopped_keeps_what_it_claims_after_its_return(
         heartbeat_at=worker.cluster.view.live[0].heartbeat_at
     )
     row = enqueue(tasks.noop.using(queue_name="its own"))
-    Task.objects.using(alias).filter(pk=row.pk).update(
-        status=State.RUNNING,
-        lease_token=stopped.incarnation << 32 | 7,
-        lease_expires_at=row.enqueued_at.replace(year=2199),
-        attempts=1,
-    )
+    _let_run(row, stopped)
 
     rounds = _count_calls(monkeypatch, worker._janitor, "reclaim")
     wait_until(lambda: len(rounds) > 10, what="reclaims, with the lanes looked up between")
@@ -253,12 +236,7 @@ def test_after_an_outage_others_may_beat_before_they_count_as_dead(
     monkeypatch.setattr("skipper_django.worker.upkeep.RECLAIM_EVERY_SECONDS", 0.1)
     row = enqueue(tasks.noop)
     other = add_member("other", heartbeat_age=0.0)
-    Task.objects.using(alias).filter(pk=row.pk).update(
-        status=State.RUNNING,
-        lease_token=other.incarnation << 32 | 7,
-        lease_expires_at=row.enqueued_at.replace(year=2199),
-        attempts=1,
-    )
+    _let_run(row, other)
     away = threading.Event()
     beat = members_store.beat
 
@@ -280,6 +258,17 @@ def test_after_an_outage_others_may_beat_before_they_count_as_dead(
 
     assert fresh(row).status == State.RUNNING, "it may beat at any moment now"
     wait_until(lambda: fresh(row).lost_leases == 1, what="a window later it is dead")
+
+
+def _let_run(row: Task, member: Member) -> None:
+    """The task runs, under a lease of that member that outlasts every test."""
+    Task.objects.using(row._state.db).filter(pk=row.pk).update(
+        status=State.RUNNING,
+        lease_token=member.incarnation << 32 | 7,
+        lease_expires_at=row.enqueued_at.replace(year=2199),
+        attempts=1,
+        worker_ids=f"{member.member_id}\n",
+    )
 
 
 def _count_calls(monkeypatch: Any, owner: Any, name: str) -> list[None]:
