@@ -34,7 +34,9 @@ def pytest_load_initial_conftests(
     return (yield)
 
 
-def pytest_report_header() -> list[str]:
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    if _distributes(config):
+        return ["databases: each process has its own; the summary tells what was skipped, and why"]
     tested = ", ".join(name for name in NAMES if name not in missing)
     return [f"databases: {tested}", *(f"no {name}: {reason}" for name, reason in missing.items())]
 

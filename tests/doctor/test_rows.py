@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.db import connections
 
 from skipper_django import conf, doctor
-from skipper_django.core.buckets import bucket_of, lane_of, slot_of
+from skipper_django.core.buckets import BUCKETS, bucket_of, lane_of, slot_of
 from skipper_django.core.diagnosis import diagnose
 from skipper_django.core.outcome import load_errors
 from skipper_django.core.states import TaskState
@@ -177,7 +177,9 @@ def test_thousands_of_rows_are_walked_in_bounded_batches(
     monkeypatch.setattr(repair, "BATCH", 7)
     monkeypatch.setattr(repair, "MAX_CHARACTERS", 100)
     for number in range(23):
-        add_task(alias, "default", args='["' + "x" * number * 5 + '"]', bucket=number)
+        task_id, args = f"task-{number}", '["' + "x" * number * 5 + '"]'
+        wrong = (bucket_of(task_id) + 1) % BUCKETS
+        add_task(alias, "default", args=args, task_id=task_id, bucket=wrong)
 
     report = look(alias, repairs=True)
 
