@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -54,6 +55,14 @@ class Effects:
 
     def done(self) -> set[int]:
         return {effect.number for effect in self.read("done")}
+
+    def unfinished(self, pids: Collection[int]) -> set[int]:
+        """What these processes have begun and not done."""
+        begun, done = (
+            {effect.number for effect in self.read(what) if effect.pid in pids}
+            for what in ("begun", "done")
+        )
+        return begun - done
 
     def recovery(self, since: float, numbers: set[int] | None = None) -> float:
         """Seconds until the last of these tasks was begun after that moment; 0 for none."""

@@ -52,11 +52,13 @@ def test_sigkill_at_a_point(bed: Bed, tmp_path: Path, point: str) -> None:
 def test_sigkill_running(bed: Bed, where: str) -> None:
     victim, _ = bed.pair(**({"host": "far away"} if where == "another" else {}))
     bed.enqueue(4 * CONCURRENCY, 1.0)
-    held = wait_until(lambda: bed.held_by("victim"))
     bed.wait_for_begun(2 * CONCURRENCY)
+    pids = victim.children
+    held = bed.held_by("victim")
 
     victim.kill()
     killed = now()
+    held |= bed.effects.unfinished(pids)  # what it took between the two
 
     bed.wait_until_done()
     recovery = bed.effects.recovery(killed, held)
@@ -93,12 +95,12 @@ def test_sigkill_again_and_again(bed: Bed) -> None:
 def test_sigstop(bed: Bed, row: str) -> None:
     victim, _ = bed.pair(note_beats=True)
     bed.enqueue(4 * CONCURRENCY, 1.0)
-    held = wait_until(lambda: bed.held_by("victim"))
     bed.wait_for_begun(2 * CONCURRENCY)
 
     pid, _ = victim.children  # not its stand-in, which must not help a stopped one
     os.kill(pid, signal.SIGSTOP)
     stopped = now()
+    held = bed.held_by("victim")
     bed.wait_until_done()
     recovery = bed.effects.recovery(stopped, held)
     if row == "purged":

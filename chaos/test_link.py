@@ -51,11 +51,11 @@ def test_cuts(bed: Bed, link: Link) -> None:
 def test_silence(bed: Bed, link: Link) -> None:
     victim, _ = bed.pair(entry=bed.database.django(link.port), host="far away")
     bed.enqueue(16, 1.0)
-    held = wait_until(lambda: bed.held_by("victim"))
     bed.wait_for_begun(8)
 
     link.silence()
     silent = now()
+    held = bed.held_by("victim")
     bed.wait_until_done()
     recovery = bed.effects.recovery(silent, held)
     bed.pause(max(0.0, silent + bed.limit + 1 - now()))
@@ -77,11 +77,11 @@ def test_forgotten_connections(bed: Bed, link: Link) -> None:
     entry = bed.database.django(link.port, read_timeout=4)
     victim, _ = bed.pair(entry=entry, host="far away")
     bed.enqueue(16, 1.0)
-    held = wait_until(lambda: bed.held_by("victim"))
     bed.wait_for_begun(8)
 
     link.forget()
     silent = now()
+    held = bed.held_by("victim")
     victim.wait_for_log("database is back: can claim and settle tasks")
     recovery = now() - silent
     bed.enqueue(40)

@@ -31,11 +31,13 @@ class Proxy:
 
     def down(self) -> None:
         """Refuse new connections and cut those there are."""
-        assert self._listener is not None
+        with self._lock:
+            listener, self._listener = self._listener, None
+        assert listener is not None
         # shutdown() wakes the thread in accept(); close() alone would leave it there.
         with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+            listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
         self.cut()
 
     def cut(self) -> None:
@@ -76,7 +78,13 @@ class Proxy:
                 near.close()
                 continue
             with self._lock:
-                self._pairs |= {near, far}
+                is_up = self._listener is listener
+                if is_up:
+                    self._pairs |= {near, far}
+            if not is_up:  # it went down while this connection was being made
+                near.close()
+                far.close()
+                return
             for source, sink in ((near, far), (far, near)):
                 threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
 

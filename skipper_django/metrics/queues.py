@@ -45,17 +45,15 @@ class QueueCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """Never raises: what cannot be asked is left out, and counted."""
         series: Series = {}
-        for config in _configs():
+        configs = _configs()
+        for config in configs:
             try:
                 series |= _series_of(config)
             except Exception as error:
                 logger.warning("no gauges of tenant %s: %s", config.tenant, error)
                 with self._lock:
                     self._errors[config.tenant] += 1
-            else:
-                with self._lock:
-                    self._errors[config.tenant] += 0
-        return _families(series, self._errors)
+        return _families(series, {config.tenant: self._errors[config.tenant] for config in configs})
 
 
 def _configs() -> list[Config]:
