@@ -8,6 +8,7 @@
 #   SKIPPER_TEST_DATABASES=sqlite make test            quickly
 #   make chaos                                         real workers under faults: 20 minutes
 #   make chaos CHAOS_ARGS=--short                      in small: four
+#   make soak                                          two million tasks under churn: 35 minutes
 #   make test VENV=.venv-5.2 DJANGO='Django~=5.2.0'    another Django beside it
 
 PYTHON ?= python3
@@ -18,6 +19,7 @@ PYTEST_ARGS ?=
 JOBS ?= 4
 BENCH_ARGS ?=
 CHAOS_ARGS ?=
+SOAK_ARGS ?=
 
 PY = $(VENV)/bin/python
 PIP = $(PY) -m pip --disable-pip-version-check --quiet
@@ -26,7 +28,7 @@ TEST_STAMP = $(VENV)/.test-installed
 LINT_STAMP = $(VENV)/.lint-installed
 DOCS_STAMP = $(VENV)/.docs-installed
 
-.PHONY: test install demo admin lint format types imports migrations bench chaos docs clean
+.PHONY: test install demo admin lint format types imports migrations bench chaos soak docs clean
 .DELETE_ON_ERROR:
 
 test: $(TEST_STAMP)
@@ -62,6 +64,9 @@ bench: $(TEST_STAMP)
 
 chaos: $(TEST_STAMP)
 	$(PY) -m pytest -c chaos/pytest.ini chaos $(CHAOS_ARGS)
+
+soak: $(TEST_STAMP)
+	$(PY) -m chaos.soak $(SOAK_ARGS)
 
 docs: $(DOCS_STAMP)
 	$(PY) -m mkdocs build --strict --quiet --site-dir build/docs

@@ -114,15 +114,16 @@ class Bed:
             pause = 0.05
             while not stop.wait(pause):
                 numbers = set(itertools.islice(self._numbers, max(1, int(rate * pause))))
-                while not self._try_to_add(numbers, seconds):
+                while not self.try_to_add(numbers, seconds):
                     stop.wait(pause)
 
         with background(self.alias, produce):
             yield
 
-    def _try_to_add(self, numbers: set[int], seconds: float) -> bool:
+    def try_to_add(self, numbers: set[int], *arguments: Any, task: Any = tasks.work) -> bool:
+        """Add tasks under these numbers; False if it was refused, and may be tried again."""
         try:
-            self._add(numbers, (seconds,), tasks.work)
+            self._add(numbers, arguments, task)
         except Error:
             self._reconnect()
             return False

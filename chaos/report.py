@@ -94,13 +94,13 @@ def _about(run: Run) -> str:
     return f"{run.version}: {'; then '.join(run.circumstances)}; {failed}. {run.machine}.\n"
 
 
-def insert(path: Path, block: str) -> None:
+def insert(path: Path, block: str, begin: str = BEGIN, end: str = END) -> None:
     """Replace what stands between the markers; ValueError where there are none."""
-    before, begin, rest = path.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{path} has no {BEGIN} followed by {END}")
-    path.write_text(f"{before}{BEGIN}\n{block}\n{END}{after}")
+    before, found, rest = path.read_text().partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"{path} has no {begin} followed by {end}")
+    path.write_text(f"{before}{begin}\n{block}\n{end}{after}")
 
 
 def main(files: Sequence[str]) -> None:

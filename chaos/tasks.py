@@ -33,9 +33,23 @@ def work(number: int, seconds: float = 0.0) -> int:
 def query(number: int) -> None:
     """Work on the connection that the task before may have left in any state."""
     leave(number, "begun")
+    _ask_database()
+    leave(number, "done")
+
+
+def _ask_database() -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT 41 + 1")
+
+
+@task
+def soak(number: int) -> int:
+    """So little that the queue is what is seen; each tenth uses its thread's connection."""
+    leave(number, "begun")
+    if number % 10 == 0:
+        _ask_database()
     leave(number, "done")
+    return number
 
 
 @task
