@@ -13,12 +13,10 @@ from typing import Any
 from django.utils import timezone
 
 from chaos.effects import NO_TASK, leave
-from skipper_django.janitor import Timer
 from skipper_django.store import clock, members
 from skipper_django.store.dialects import mysql, postgresql, sqlite
 from skipper_django.worker import loop, process
 from skipper_django.worker.settle import Settler
-from skipper_django.worker.upkeep import UpkeepThread
 
 STEPPED_CLOCKS: dict[Any, str] = {
     mysql.MySQL: "SELECT UTC_TIMESTAMP(6) + INTERVAL {} SECOND",
@@ -65,15 +63,6 @@ def note_beats(_: bool) -> None:
         return alive
 
     members.beat = noted  # type: ignore[assignment]
-
-
-def prune_every(seconds: float) -> None:
-    """Prune so often, and not an hour after the first time."""
-
-    def replace(thread: UpkeepThread) -> None:
-        thread._timers[-1] = Timer(seconds, thread._prune, first=seconds)
-
-    _before(UpkeepThread, "start", replace)
 
 
 def host(name: str) -> None:

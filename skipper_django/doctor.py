@@ -16,7 +16,7 @@ from .core.config import Config
 from .core.diagnosis import FUTURE, Diagnosis, Present, StoredRow, diagnose
 from .core.membership import View
 from .core.states import TaskState
-from .janitor import PRUNE_EVERY_SECONDS
+from .janitor import prune_every
 from .overview import look
 from .store import members, repair, schema
 from .store.clock import host_skew
@@ -143,7 +143,7 @@ def check_rows(
         report.add(expired.code, ERROR, text, remedy)
     if unpruned.count:
         text = f"{unpruned.count} finished tasks are past their retention, {unpruned.age_text}."
-        remedy = "Every worker prunes once an hour: start one, or see its log."
+        remedy = "Every worker prunes once an hour or more often: start one, or see its log."
         report.add(unpruned.code, WARNING, text, remedy)
 
 
@@ -183,7 +183,7 @@ def _is_unpruned(row: StoredRow, config: Config, now: datetime) -> float:
         return 0.0
     kept = config.failed_retention if status == TaskState.FAILED else config.retention
     seconds = (now - finished).total_seconds() - kept
-    return seconds if seconds > 2 * PRUNE_EVERY_SECONDS else 0.0
+    return seconds if seconds > 2 * prune_every(config) else 0.0
 
 
 def _present(database: Database, config: Config, now: datetime) -> Present:

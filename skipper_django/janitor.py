@@ -15,7 +15,13 @@ logger = logging.getLogger("skipper_django.worker")
 
 PROMOTE_EVERY_SECONDS = 1.0
 RECLAIM_EVERY_SECONDS = 5.0
-PRUNE_EVERY_SECONDS = 3600.0
+PRUNE_EVERY_SECONDS = 10.0, 3600.0  # and a tenth of the shortest retention in between
+
+
+def prune_every(config: Config) -> float:
+    """Seconds between two prunes: the table holds little more than what is retained."""
+    least, most = PRUNE_EVERY_SECONDS
+    return min(most, max(least, min(config.retention, config.failed_retention) / 10))
 
 
 class Janitor:

@@ -52,11 +52,7 @@ class Plan:
 
     @property
     def retention(self) -> float:
-        return min(60.0, self.seconds / 8)
-
-    @property
-    def prune_every(self) -> float:
-        return self.retention / 6
+        return min(100.0, self.seconds / 8)
 
     @property
     def skipper(self) -> dict[str, Any]:
@@ -154,7 +150,6 @@ class Soak:
         return self._bed.worker(
             *("-v", "0", "--member-name", name, "--concurrency", concurrency),
             skipper=self._plan.skipper,
-            prune_every=self._plan.prune_every,
         )
 
     def _start_next(self) -> tuple[str, Worker]:

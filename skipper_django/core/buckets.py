@@ -74,6 +74,11 @@ class BucketRange:
     def __str__(self) -> str:
         return f"[{self.start}, {self.stop})"
 
+    def near(self, bucket: int) -> "BucketRange":
+        """What of the range is in the slot of this bucket, one of its own."""
+        start = slot_of(bucket) * SLOT_WIDTH
+        return BucketRange(max(self.start, start), min(self.stop, start + SLOT_WIDTH))
+
     def parts(self) -> Iterator[SlotPart]:
         """The slots that the range covers, the first and the last perhaps only in part."""
         start = self.start
@@ -93,6 +98,12 @@ class Share:
 
     lanes: tuple[int, ...]
     buckets: BucketRange
+
+    def near(self, lane: int, bucket: int) -> "Share | None":
+        """The slot of this bucket in this queue; None where the bucket is another member's."""
+        if lane in self.lanes and bucket in self.buckets:
+            return Share((lane,), self.buckets.near(bucket))
+        return None
 
     def others(self) -> tuple["Share", ...]:
         """The rest of the same queues."""

@@ -30,6 +30,9 @@ class Hint(NamedTuple):
         return _FORMAT.pack(*self)
 
 
+ANYWHERE = Hint()
+
+
 def unpack(message: bytes) -> Hint:
     """The hint in a message; what is none means that something has happened somewhere."""
     try:

@@ -252,6 +252,8 @@ def _occupied_parts(database: Database, claimant: Claimant) -> list[Part]:
     slots = list(claimant.buckets.parts())
     if not slots or not claimant.lanes:
         return []
+    if len(slots) == len(claimant.lanes) == 1:  # the question would cost as much as the answer
+        return [Part(claimant.lanes[0], *slots[0], slots[0].is_whole)]
     most = database.dialect.max_parts
     occupied = [
         row

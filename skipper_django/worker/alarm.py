@@ -83,7 +83,7 @@ class Alarm:
             return  # another member's
         if hint.scheduled:
             self._upkeep.look_again()
-        self._arrivals.ring()
+        self._arrivals.ring(hint)
 
     def others_changed(self) -> None:
         """Members have come or gone: the ranges are others, and leases of the dead are free."""

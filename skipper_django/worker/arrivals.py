@@ -4,6 +4,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
 from ..core.clock import monotonic
+from ..core.hint import ANYWHERE, Hint
 from .slots import Finished
 
 LOOK_EVERY_SECONDS = 0.05
@@ -13,37 +14,33 @@ class Arrivals:
     """Filled by any thread or signal handler, emptied by the loop."""
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[Finished | None] = SimpleQueue()
-        self._is_rung = False
+        self._queue: SimpleQueue[Finished | Hint] = SimpleQueue()
         # Asked during a rest whether something was committed, where that costs next to nothing.
         self.saw_commit: Callable[[], bool] | None = None
 
     def put(self, finished: Finished) -> None:
         self._queue.put(finished)
 
-    def ring(self) -> None:
-        """End the present or next rest. Many in a row are one."""
-        if not self._is_rung:
-            self._is_rung = True
-            self._queue.put(None)
+    def ring(self, hint: Hint = ANYWHERE) -> None:
+        """End the present or next rest; `hint`: where something may have come."""
+        self._queue.put(hint)
 
-    def take(self, seconds: float) -> tuple[list[Finished], bool]:
-        """What has finished, waiting for the first up to `seconds`; was the bell rung, too?"""
+    def take(self, seconds: float) -> tuple[list[Finished], Hint | None]:
+        """What has finished, waiting for the first up to `seconds`; and the hints, as one."""
         finished: list[Finished] = []
-        rung = False
+        rung: Hint | None = None
         try:
             arrival = self._first(seconds)
             while True:
-                if arrival is None:
-                    self._is_rung = False
-                    rung = True
+                if isinstance(arrival, Hint):
+                    rung = arrival if rung is None else rung.merged(arrival)
                 else:
                     finished.append(arrival)
                 arrival = self._queue.get_nowait()
         except Empty:
             return finished, rung
 
-    def _first(self, seconds: float) -> Finished | None:
+    def _first(self, seconds: float) -> Finished | Hint:
         if seconds <= 0:
             return self._queue.get_nowait()
         end = monotonic() + seconds
@@ -52,5 +49,5 @@ class Arrivals:
                 return self._queue.get(timeout=LOOK_EVERY_SECONDS)
             except Empty:
                 if self.saw_commit():
-                    return None
+                    return ANYWHERE
         return self._queue.get(timeout=max(0.0, end - monotonic()))

@@ -9,6 +9,8 @@ from ..store.database import Database
 from ..store.lanes import lanes_in_use
 
 LOOK_EVERY_SECONDS = 10.0
+# Where every commit wakes this worker, nearly all new queues are found by their hints.
+LOOK_RARELY_SECONDS = 30.0
 # A hint may be about a queue that is new; not more often than this.
 LOOK_AGAIN_AFTER_SECONDS = 1.0
 
@@ -21,6 +23,7 @@ class Lanes:
         self._tenant = tenant
         self._fixed = bool(queues)
         self._look_at = self._again_at = -float("inf")
+        self.is_woken = False
         # The queues of this project's own tasks are known before their first task is.
         self._known = {lane_of(tenant, name): name for name in queues or queue_names()}
         self._lanes = self._known
@@ -43,5 +46,6 @@ class Lanes:
             now = monotonic()
             took = now - before
             self._again_at = now + max(LOOK_AGAIN_AFTER_SECONDS, 50 * took)
-            self._look_at = now + max(LOOK_EVERY_SECONDS, 50 * took)
+            every = LOOK_RARELY_SECONDS if self.is_woken else LOOK_EVERY_SECONDS
+            self._look_at = now + max(every, 50 * took)
         return self._lanes

@@ -19,6 +19,7 @@ from .custody import Custody, Patience
 from .execute import Executor
 from .lanes import Lanes
 from .leases import LeaseKeeper
+from .nearby import Nearby
 from .options import EXIT_DONE, EXIT_FORCED, EXIT_RECYCLE, WorkerOptions
 from .outage import Outage
 from .pace import Pace
@@ -59,6 +60,7 @@ class Worker:
         self._arrivals = Arrivals()
         self._stuck: list[Finished] = []
         self._turn = 0
+        self._nearby = Nearby()
         self._custody = Custody(options.pulse)
         self._pace = Pace(options.concurrency)
         self._patience = Patience(PATIENCE_SECONDS)
@@ -114,7 +116,7 @@ class Worker:
             self._database, self._clock, self._custody, duration, self.cluster.member_id
         )
         upkeep = UpkeepThread(
-            self._database, self._janitor, self.cluster, self._lanes, duration, self.wake
+            self._database, self._janitor, self.cluster, self._lanes, self._config, self.wake
         )
         alarm = self._alarm = Alarm(
             self._database, self._config, self.cluster, self._lanes, upkeep, self._arrivals
@@ -134,7 +136,7 @@ class Worker:
     def round(self) -> None:
         """Collect what has finished, store it, claim what can start, hand it to the slots."""
         self._database.telemetry.held(len(self._custody))
-        self._pace.is_woken = self._alarm.is_reliable
+        self._pace.is_woken = self._lanes.is_woken = self._alarm.is_reliable
         self._collect(self._pace.wait_seconds(busy=len(self._custody) > 0))
         with self._outage.survived():
             self._settler.settle()
@@ -175,9 +177,11 @@ class Worker:
             self._take_finished(0)
 
     def _take_finished(self, wait: float) -> None:
-        finished, rung = self._arrivals.take(wait)
-        if rung:
-            self._pace.woken()
+        finished, hint = self._arrivals.take(wait)
+        if hint is not None:
+            self._nearby.heard(hint)
+            if not self._alarm.sees_commits:  # one look behind a commit sees all of it
+                self._pace.woken()
         for attempt in finished:
             if attempt.stuck:
                 self._stuck.append(attempt)
@@ -201,16 +205,20 @@ class Worker:
 
     def _claim(self) -> None:
         room = self._quarantine.room(self._pace.room(len(self._custody), self.slots.waiting))
-        if not room or not self._may_claim():
+        if not room:
+            return
+        if not self._may_claim():
+            self._pace.claimed(0)
             return
         lanes = self._lanes.refresh()
         shares = self._rotated(self.cluster.fetch(lanes).shares)
+        shares = self._nearby.narrowed(shares, self._pace.is_idle)
         self._settler.unanswered = Unanswered(tuple(lanes), self.cluster.incarnation)
         count = 0
         for share in shares:
             if count < room:
                 count += self._claim_share(share, room - count)
-        if not count and shares:
+        if not count and shares and not self._nearby.is_near:
             before = monotonic()
             stolen = self._thief.steal(shares, self._claimant(shares[0]), room)
             count = self._submit(stolen, before)

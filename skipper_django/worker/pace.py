@@ -65,7 +65,6 @@ class Pace:
 
     def woken(self) -> None:
         self._poll_seconds = FIRST_POLL_SECONDS
-        self._last_claim_was_short = False
 
     def wait_seconds(self, busy: bool) -> float:
         """How long to wait for something to happen before the next claim."""

@@ -5,12 +5,13 @@ import threading
 from collections.abc import Callable
 
 from ..core.buckets import ALL_BUCKETS, Share
+from ..core.config import Config
 from ..janitor import (
     PROMOTE_EVERY_SECONDS,
-    PRUNE_EVERY_SECONDS,
     RECLAIM_EVERY_SECONDS,
     Janitor,
     Timer,
+    prune_every,
 )
 from ..store.database import Database
 from ..store.lanes import lanes_in_use
@@ -34,7 +35,7 @@ class UpkeepThread:
         janitor: Janitor,
         cluster: Cluster,
         lanes: Lanes,
-        lease_duration: float,
+        config: Config,
         wake: Callable[[], None],
     ) -> None:
         self._database = database
@@ -49,11 +50,14 @@ class UpkeepThread:
         self.is_woken: Callable[[], bool] = lambda: False
         self._is_told = False
         self._promotion = Timer(PROMOTE_EVERY_SECONDS, self._promote)
-        self._reclamation = Timer(min(RECLAIM_EVERY_SECONDS, lease_duration / 4), self._reclaim)
+        every = prune_every(config)
+        self._reclamation = Timer(
+            min(RECLAIM_EVERY_SECONDS, config.lease_duration / 4), self._reclaim
+        )
         self._timers = [
             self._promotion,
             self._reclamation,
-            Timer(PRUNE_EVERY_SECONDS, self._prune, first=60.0),
+            Timer(every, self._prune, first=min(60.0, every)),
         ]
         self._thread = threading.Thread(target=self._run, name="skipper-janitor", daemon=True)
 
@@ -95,14 +99,19 @@ class UpkeepThread:
     def _promote(self) -> None:
         self._is_told = False
         shares = self._shares()
+        if self.is_woken() and self._may_rest(self._janitor.next_due(shares)):
+            return
         if self._janitor.promote(shares):
             self._wake()
-        elif self.is_woken():
-            due = self._janitor.next_due(shares)
-            if due is None or due > PROMOTE_EVERY_SECONDS:
-                self._promotion.rest(min(LONGEST_REST_SECONDS, due or LONGEST_REST_SECONDS))
-                if self._is_told:  # while it was looking
-                    self._promotion.rest(0.0)
+
+    def _may_rest(self, due: float | None) -> bool:
+        """Nothing is due for a while: look again when something is."""
+        if due is not None and due <= PROMOTE_EVERY_SECONDS:
+            return False
+        self._promotion.rest(min(LONGEST_REST_SECONDS, due or LONGEST_REST_SECONDS))
+        if self._is_told:  # while it was looking
+            self._promotion.rest(0.0)
+        return True
 
     def _reclaim(self) -> None:
         dead = self._cluster.dead_incarnations()

@@ -47,7 +47,7 @@ class SimulatedMember:
         self.janitor = Janitor(database, self.clock, config)
         lanes = Lanes(database, config.tenant, (QUEUE,))
         self.upkeep = UpkeepThread(
-            database, self.janitor, self.cluster, lanes, config.lease_duration, lambda: None
+            database, self.janitor, self.cluster, lanes, config, lambda: None
         )
         self.slots = SteppedSlots(
             4,

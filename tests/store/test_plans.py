@@ -102,10 +102,11 @@ def test_a_claim_reads_its_heads_by_the_hot_index_and_takes_by_key(
 ) -> None:
     cost = watch(backlog, lambda: claim(backlog, claimant(buckets=buckets), limit, NOW))
 
-    # A slot whose heads are all chosen is asked for more: at most one statement more.
-    deeper = len(cost.statements) - 2 - len(take(backlog))
-    assert deeper in (0, 1)
-    check(cost, rows, *[{HOT}] * (2 + deeper), *take(backlog))
+    # Several slots: first of all it asks whether there is anything. One whose heads are all chosen
+    # is asked for more: at most one statement more.
+    reads = len(cost.statements) - len(take(backlog))
+    assert reads in ((2, 3) if len(list(buckets.parts())) > 1 else (1,))
+    check(cost, rows, *[{HOT}] * reads, *take(backlog))
 
 
 def test_an_empty_share_costs_a_handful_of_rows(backlog: Database) -> None:

@@ -1,0 +1,97 @@
+"""Where an idle worker looks first, and that it then looks everywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from skipper_django.core.buckets import BucketRange, Share, bucket_of, slot_of
+from skipper_django.core.hint import ANYWHERE, Hint
+from skipper_django.models import Task
+from skipper_django.store import claim
+from skipper_django.worker import alarm as alarms
+from skipper_django.worker import pace
+from skipper_django.worker.nearby import Nearby
+from tests import tasks
+from tests.waiting import wait_until
+
+MINE = Share((1, 2), BucketRange(10, 500))
+OTHERS = Share((3,), BucketRange(0, 40))
+SHARES = (MINE, OTHERS)
+
+
+def narrowed(*hints: Hint, is_idle: bool = True) -> tuple[Share, ...]:
+    nearby = Nearby()
+    for hint in hints:
+        nearby.heard(hint)
+    return nearby.narrowed(SHARES, is_idle)
+
+
+@pytest.mark.parametrize(
+    ("hint", "where"),
+    [
+        (Hint(1, 100), Share((1,), BucketRange(96, 112))),
+        (Hint(2, 11), Share((2,), BucketRange(10, 16))),
+        (Hint(1, 499), Share((1,), BucketRange(496, 500))),
+        (Hint(3, 39), Share((3,), BucketRange(32, 40))),
+    ],
+)
+def test_a_hint_narrows_the_claim_to_its_slot(hint: Hint, where: Share) -> None:
+    assert narrowed(hint) == (where,)
+    assert narrowed(hint, hint) == (where,)
+
+
+@pytest.mark.parametrize("hint", [Hint(1, 9), Hint(1, 500), Hint(3, 40), Hint(4, 100)])
+def test_what_is_not_ours_is_not_looked_for(hint: Hint) -> None:
+    assert narrowed(hint) == ()
+
+
+def test_it_looks_everywhere_where_the_hint_is_not_all_there_is_to_know() -> None:
+    assert narrowed() == SHARES
+    assert narrowed(ANYWHERE) == SHARES
+    assert narrowed(Hint(1, 100), Hint(1, 101)) == SHARES
+    assert narrowed(Hint(1, 100), Hint(2, 100)) == SHARES
+    assert narrowed(Hint(1, 100), ANYWHERE) == SHARES
+    assert narrowed(Hint(1, 100), is_idle=False) == SHARES
+
+
+def test_every_second_claim_looks_everywhere_however_many_hints_come() -> None:
+    nearby = Nearby()
+    seen = []
+    for _ in range(4):
+        nearby.heard(Hint(1, 100))
+        seen.append(nearby.narrowed(SHARES, True) == SHARES)
+        assert nearby.is_near is not seen[-1]
+    assert seen == [False, True, False, True]
+    assert nearby.narrowed(SHARES, True) == SHARES, "a hint is used up"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_task_whose_hint_is_lost_is_found_behind_another(
+    alias: str, start_worker: Any, enqueue: Any, wait_for_state: Any, monkeypatch: Any
+) -> None:
+    chosen: list[set[int]] = []
+    heads = claim._heads
+
+    def noted(database: Any, parts: Any, per_part: int, limit: int) -> Any:
+        chosen.append({part.slot for part in parts})
+        return heads(database, parts, per_part, limit)
+
+    monkeypatch.setattr(claim, "_heads", noted)
+    for name in ("FIRST_POLL_SECONDS", "LONGEST_POLL_SECONDS", "LONGEST_REST_SECONDS"):
+        monkeypatch.setattr(pace, name, 60.0)
+    monkeypatch.setattr(alarms.Alarm, "saw_commit", lambda alarm: False)
+    monkeypatch.setattr(alarms.Alarm, "heed", lambda alarm, hint: None)
+    worker = start_worker().worker
+    wait_until(lambda: worker._pace.is_idle, what="it rests")
+    monkeypatch.setattr(pace, "FIRST_POLL_SECONDS", 0.005)
+    assert not chosen
+
+    lost = enqueue(tasks.noop)
+    told = enqueue(tasks.noop)
+    worker._arrivals.ring(Hint(told.lane, bucket_of(told.task_id)))
+
+    for row in (told, lost):
+        wait_for_state(row, Task.State.SUCCESSFUL)
+    assert chosen[0] == {slot_of(bucket_of(told.task_id))}
