@@ -94,10 +94,17 @@ class Timer:
         self._step = step
         self._due = monotonic() + first
 
+    @property
+    def is_due(self) -> bool:
+        return monotonic() >= self._due
+
+    def run(self) -> None:
+        self._due = monotonic() + self._interval
+        self._step()
+
     def run_if_due(self) -> None:
-        if monotonic() >= self._due:
-            self._due = monotonic() + self._interval
-            self._step()
+        if self.is_due:
+            self.run()
 
     def rest(self, seconds: float) -> None:
         """Let the next run wait so long, or come so soon."""

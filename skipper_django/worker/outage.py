@@ -32,6 +32,7 @@ class Outage:
         self._extra = {"member_id": member_id}
         self._what = what
         self._failures = 0
+        self._is_told = False
 
     @contextmanager
     def survived(self) -> Iterator[None]:
@@ -41,15 +42,18 @@ class Outage:
         except Error as error:
             if not self._database.is_transient(error):
                 raise
-            self._database.telemetry.unavailable(self._what, first=not self._failures)
-            if not self._failures:
+            self._database.telemetry.unavailable(self._what, first=not self._is_told)
+            if not self._is_told:
                 message = "database unavailable while trying to %s, trying again: %s"
                 logger.warning(message, self._what, error, extra=self._extra)
+            self._is_told = True
             self._failures += 1
             self._close()
         else:
-            if self._failures:
+            # Closed by the failure: where it is still closed, nothing was asked.
+            if self._is_told and self._database.connection.connection is not None:
                 logger.warning("database is back: can %s again", self._what, extra=self._extra)
+                self._is_told = False
             self._failures = 0
             self._database.connection.queries_log.clear()
 

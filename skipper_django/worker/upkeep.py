@@ -71,9 +71,11 @@ class UpkeepThread:
     def _run(self) -> None:
         while not self._stop.wait(TICK_SECONDS):
             for timer in self._timers:
+                if not timer.is_due:
+                    continue  # it would ask nothing, and so end the pauses of an outage
                 try:
                     with self._outage.survived():
-                        timer.run_if_due()
+                        timer.run()
                 except Exception as error:
                     # One row of nonsense must not end the upkeep of all the others.
                     self._complain(error)

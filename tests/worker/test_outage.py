@@ -44,6 +44,23 @@ def test_an_idle_worker_survives_an_outage_and_resumes(
     assert "Traceback" not in worker.log
 
 
+def test_upkeep_says_once_that_the_database_is_away_and_once_that_it_is_back(
+    proxy: Proxy, through: Any, worker_process: Any
+) -> None:
+    away, back = "unavailable while trying to keep the queue", "is back: can keep the queue"
+    worker = worker_process("--queue", "default", **through)
+    worker.wait_for_log("started")
+
+    proxy.down()
+    worker.wait_for_log(away)
+    worker_tasks.nap(3.0)  # longer than each of its timers
+    assert back not in worker.log
+    proxy.up()
+    worker.wait_for_log(back)
+
+    assert (worker.log.count(away), worker.log.count(back)) == (1, 1)
+
+
 def test_the_outcome_of_a_task_that_ran_during_an_outage_is_stored_after_it(
     proxy: Proxy,
     through: Any,
