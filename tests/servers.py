@@ -61,7 +61,9 @@ class Server:
             "PASSWORD": self.password,
             "OPTIONS": {} if postgresql else {"charset": "utf8mb4"},
             # Child processes read the same settings and so find the very database under test.
-            "TEST": {"NAME": name} | ({} if postgresql else {"CHARSET": "utf8mb4"}),
+            # No dependencies: Django waits for "default" even where no test uses it.
+            "TEST": {"NAME": name, "DEPENDENCIES": []}
+            | ({} if postgresql else {"CHARSET": "utf8mb4"}),
         }
 
 

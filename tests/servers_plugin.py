@@ -56,7 +56,7 @@ def _start(config: pytest.Config) -> None:
     wanted = _wanted()
     started = servers.start([alias for alias in servers.ALIASES if alias in wanted])
     config.add_cleanup(started.stop)
-    if started.missing and _required():
+    if started.missing and is_required():
         started.stop()
         reasons = "; ".join(f"{alias}: {reason}" for alias, reason in started.missing.items())
         raise pytest.UsageError(f"a required database cannot be had: {reasons}")
@@ -72,7 +72,7 @@ def _wanted() -> set[str]:
     return set(names)
 
 
-def _required() -> bool:
+def is_required() -> bool:
     return os.environ.get("SKIPPER_REQUIRE_DATABASES") == "1" or os.environ.get("CI") == "true"
 
 

@@ -33,6 +33,7 @@ DATABASES: dict[str, dict[str, Any]] = {
 for alias in servers.ALIASES:
     if server := servers.named_server(alias):
         DATABASES[alias] = server.django_database(DATABASE_NAME)
+        DATABASES[alias] |= json.loads(os.environ.get("SKIPPER_TEST_DATABASE", "{}"))
 
 SECRET_KEY = "of no use outside the tests"
 ALLOWED_HOSTS = ["*"]

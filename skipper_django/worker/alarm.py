@@ -155,12 +155,14 @@ class Alarm:
             notices = Notices.open(self._database, notify_channel(self._config))
             if notices is None:
                 self._listens = False
-                logger.info("NOTIFY does not come through to here: polling", extra=self._extra)
-                self._database.close()
-                return
-            selector.register(notices, selectors.EVENT_READ)
-            self._notices = notices
-            self.heed(Hint(scheduled=True))  # what came before is not told
+                why = "NOTIFY does not come through to here (a pooler in between?): polling"
+                logger.info(why, extra=self._extra)
+            else:
+                selector.register(notices, selectors.EVENT_READ)
+                self._notices = notices
+                self.heed(Hint(scheduled=True))  # what came before is not told
+        if not self._listens:
+            self._database.close()
 
     def _forget(self, selector: selectors.BaseSelector) -> None:
         if self._notices is not None:

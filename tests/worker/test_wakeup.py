@@ -26,7 +26,7 @@ from skipper_django.store.database import Database
 from skipper_django.store.upkeep import next_due
 from skipper_django.worker import alarm as alarms
 from skipper_django.worker import pace, upkeep
-from skipper_django.worker.alarm import Alarm, Notices
+from skipper_django.worker.alarm import Alarm
 from tests import tasks
 from tests.waiting import wait_until
 from tests.worker import tasks as worker_tasks
@@ -87,12 +87,12 @@ def alarm_of(worker: ThreadWorker) -> Alarm:
     return worker.worker._alarm
 
 
-def enqueue_elsewhere(alias: str) -> None:
+def enqueue_elsewhere(alias: str, **environment: str) -> None:
     """From another process, as a web server would."""
     subprocess.run(
         [sys.executable, "-W", "error", "-c", ENQUEUE, alias],
         cwd=PROJECT,
-        env={**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"},
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings", **environment},
         check=True,
         timeout=60,
     )
@@ -334,15 +334,6 @@ def test_a_listening_session_that_is_cut_is_opened_again(
     wait_until(lambda: alarm_of(listening)._notices not in (before, None))
     enqueue_elsewhere(alias)
     wait_until(lambda: one_is_done(alias))
-
-
-def test_behind_a_pooler_the_worker_polls(
-    alias: str, listening: ThreadWorker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    database = Database(alias)
-    monkeypatch.setattr(database, "rows", lambda *args: [(-1,)])
-
-    assert Notices.open(database, "skipper_x") is None
 
 
 def test_a_burst_of_commits_is_one_notification(
