@@ -1,6 +1,7 @@
 """Promotion, reclaim and pruning, on timers, outside the slots; every worker does its share."""
 
 import logging
+import random
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
@@ -87,7 +88,7 @@ class Janitor:
 
 
 class Timer:
-    """Runs a step when its interval has passed."""
+    """Runs a step when about its interval has passed: members started together spread out."""
 
     def __init__(self, interval: float, step: Callable[[], object], first: float = 0.0) -> None:
         self._interval = interval
@@ -99,7 +100,7 @@ class Timer:
         return monotonic() >= self._due
 
     def run(self) -> None:
-        self._due = monotonic() + self._interval
+        self._due = monotonic() + self._interval * random.uniform(0.9, 1.1)  # noqa: S311
         self._step()
 
     def run_if_due(self) -> None:

@@ -5,6 +5,7 @@ same ranges from the same list; a view that is out of date costs a lost race, ne
 """
 
 import logging
+import random
 import threading
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -249,7 +250,9 @@ class Cluster:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._wake.wait(self._config.cluster_heartbeat_interval)
+            # Never late, and not all at once where many were started together.
+            early = random.uniform(0.9, 1.0)  # noqa: S311
+            self._wake.wait(self._config.cluster_heartbeat_interval * early)
             self._wake.clear()
             if self._stop.is_set():
                 break
