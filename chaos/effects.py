@@ -30,7 +30,7 @@ def leave(number: int, what: str) -> None:
 @dataclass(frozen=True)
 class Effect:
     number: int
-    what: str  # begun, done, beat
+    what: str  # begun, done, beat, or the verb of a statement
     pid: int
     at: float  # monotonic: one clock for all processes of this machine
 
@@ -42,12 +42,13 @@ class Effects:
         self.path = path
         path.touch()
 
-    def read(self, what: str) -> list[Effect]:
+    def read(self, *what: str) -> list[Effect]:
+        """Those of these kinds."""
         lines = (line.split() for line in self.path.read_text().splitlines())
         return [
             Effect(int(number), kind, int(pid), float(at))
             for number, kind, pid, at in lines
-            if kind == what
+            if kind in what
         ]
 
     def calls(self) -> Counter[int]:

@@ -10,6 +10,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+from django.db.backends.signals import connection_created
 from django.utils import timezone
 
 from chaos.effects import NO_TASK, leave
@@ -63,6 +64,20 @@ def note_beats(_: bool) -> None:
         return alive
 
     members.beat = noted  # type: ignore[assignment]
+
+
+def note_statements(_: bool) -> None:
+    """Leave a line for each statement: its verb. The clock is read below Django, and not noted."""
+
+    def noted(execute: Any, sql: str, *rest: Any) -> Any:
+        leave(NO_TASK, sql.lstrip("( ").split(None, 1)[0].upper())
+        return execute(sql, *rest)
+
+    def wrap(connection: Any, **_: Any) -> None:
+        if noted not in connection.execute_wrappers:
+            connection.execute_wrappers.append(noted)
+
+    connection_created.connect(wrap, weak=False)
 
 
 def host(name: str) -> None:

@@ -2,6 +2,7 @@
 
 SKIPPER_TEST_DATABASES      which to test on: names out of sqlite, mariadb, mysql, postgresql
 SKIPPER_REQUIRE_DATABASES   1 (or CI=true): one that cannot be had ends the run, else it is skipped
+                            (PgBouncer as well: without it only its own tests fail, or are skipped)
 SKIPPER_TEST_<NAME>_URL     user:password@host:port of a server to use instead of a private one
 """
 
