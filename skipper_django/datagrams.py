@@ -11,6 +11,7 @@ import secrets
 import socket
 import stat
 import tempfile
+import time
 from collections.abc import Callable
 
 from .core.hint import Hint, unpack
@@ -18,6 +19,7 @@ from .core.hint import Hint, unpack
 logger = logging.getLogger("skipper_django.wake_up")
 
 MAX_MESSAGE_BYTES = 64
+SETTLED_NANOSECONDS = 2_000_000_000
 # Behind these the receiver is gone, and its socket a leftover of a crash.
 _GONE = {errno.ECONNREFUSED, errno.ENOENT, errno.ENOTSOCK, errno.EPROTOTYPE}
 
@@ -28,18 +30,28 @@ def directory_of(setting: bool | str) -> str | None:
     `setting`: that of WAKE_UP. By default it belongs to the user alone, so that nobody else can
     put anything in the way.
     """
+    if setting is True and hasattr(socket, "AF_UNIX"):
+        try:
+            os.mkdir(_private_path(), 0o700)
+        except FileExistsError:
+            pass
+        except OSError:
+            return None
+    return known_directory_of(setting)
+
+
+def known_directory_of(setting: bool | str) -> str | None:
+    """The same, but None while nobody has made it: nobody listens there either."""
     if not setting or not hasattr(socket, "AF_UNIX"):
         return None
     if isinstance(setting, str):
         return setting if os.path.isdir(setting) else None
-    path = os.path.join(tempfile.gettempdir(), f"skipper-{os.geteuid()}")
-    try:
-        os.mkdir(path, 0o700)
-    except FileExistsError:
-        pass
-    except OSError:
-        return None
+    path = _private_path()
     return path if _is_private(path) else None
+
+
+def _private_path() -> str:
+    return os.path.join(tempfile.gettempdir(), f"skipper-{os.geteuid()}")
 
 
 def _is_private(path: str) -> bool:
@@ -49,6 +61,9 @@ def _is_private(path: str) -> bool:
         return False
     is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
     return is_ours and not found.st_mode & 0o077
+
+
+_known: dict[tuple[str, str], tuple[int, list[str]]] = {}
 
 
 class Inbox:
@@ -87,17 +102,11 @@ class Inbox:
 
 def send(directory: str, channel: str, hint: Hint) -> None:
     """Tell the channel's workers on this host, but not those in this process."""
-    others = f"{channel}."
-    own = f"{channel}.{os.getpid()}."
+    own = os.path.join(directory, f"{channel}.{os.getpid()}.")
     try:
-        names = os.listdir(directory)
+        paths = [path for path in _sockets(directory, channel) if not path.startswith(own)]
     except OSError:
         return
-    paths = [
-        os.path.join(directory, name)
-        for name in names
-        if name.startswith(others) and not name.startswith(own)
-    ]
     if not paths:
         return
     message = hint.pack()
@@ -105,6 +114,20 @@ def send(directory: str, channel: str, hint: Hint) -> None:
         sender.setblocking(False)
         for path in paths:
             _write(sender.sendto, message, path)
+
+
+def _sockets(directory: str, channel: str) -> list[str]:
+    """Paths, as long as nothing has come or gone in the directory: an enqueue asks each time."""
+    changed = os.stat(directory).st_mtime_ns
+    key = (directory, channel)
+    known_at, paths = _known.get(key, (0, []))
+    if known_at != changed:
+        names = os.listdir(directory)
+        paths = [os.path.join(directory, name) for name in names if name.startswith(f"{channel}.")]
+        # Two changes in one tick of the file system's clock have the same time.
+        if abs(time.time_ns() - changed) > SETTLED_NANOSECONDS:
+            _known[key] = (changed, paths)
+    return paths
 
 
 def _write(sendto: Callable[[bytes, str], int], message: bytes, path: str) -> None:

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from .compat import Task, TaskResult, task_backends, task_enqueued
 from .core.config import Config
-from .core.ids import new_task_id
+from .core.ids import new_task_ids
 from .core.payload import dump_arguments
 from .lookup import stored_task
 from .registry import SkipperTask, register
@@ -106,9 +106,8 @@ def enqueue(config: Config, sender: type[Any], calls: Sequence[Call]) -> list[Ta
     payloads = [dump_call(config, call) for call in calls]
     database = Database(config.database)
     now = clock_of(config.database).now()
-    tasks = [
-        _new_task(config, call, payload, now) for call, payload in zip(calls, payloads, strict=True)
-    ]
+    ids = new_task_ids(now, len(calls))
+    tasks = [_new_task(config, *each, now) for each in zip(calls, payloads, ids, strict=True)]
     existing = add(database, tasks, now)
     announce(config, database, tasks, now)
     rows = _rows_of(database, config.tenant, existing)
@@ -146,7 +145,9 @@ def result_of(row: TaskRow, backend_alias: str) -> TaskResult:
     return stored_result(row, task)
 
 
-def _new_task(config: Config, call: Call, payload: tuple[str, str], now: datetime) -> NewTask:
+def _new_task(
+    config: Config, call: Call, payload: tuple[str, str], new_id: str, now: datetime
+) -> NewTask:
     from .store.add import NewTask
 
     task = call.task
@@ -154,7 +155,7 @@ def _new_task(config: Config, call: Call, payload: tuple[str, str], now: datetim
     args, kwargs = payload
     given: str | None = getattr(task, "task_id", None)
     return NewTask(
-        task_id=given or new_task_id(now),
+        task_id=given or new_id,
         id_given=given is not None,
         tenant=config.tenant,
         queue_name=task.queue_name,

@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -58,7 +59,7 @@ def local_channel(config: Config, connection: BaseDatabaseWrapper) -> str:
     settings = connection.settings_dict
     name = str(settings["NAME"])
     if connection.vendor == "sqlite":
-        name = os.path.realpath(name)
+        name = _real_path(name)
     place = (connection.vendor, str(settings.get("HOST")), str(settings.get("PORT")), name)
     return _digest(*place, config.table_prefix, config.tenant)
 
@@ -68,6 +69,10 @@ def notify_channel(config: Config) -> str:
     return f"skipper_{_digest(config.table_prefix, config.tenant)}"
 
 
+_real_path = lru_cache(os.path.realpath)
+
+
+@lru_cache
 def _digest(*parts: str) -> str:
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
 
@@ -120,7 +125,7 @@ class _Announcement:
         channel = local_channel(self.config, connection)
         for listener in _listeners.get(channel, ()):
             listener(self.hint)
-        directory = datagrams.directory_of(self.config.wake_up)
+        directory = datagrams.known_directory_of(self.config.wake_up)
         if directory is not None:
             datagrams.send(directory, channel, self.hint)
         if self._database.dialect.notifies:

@@ -1,6 +1,7 @@
 """Ids for tasks whose caller gave none."""
 
 import os
+from collections.abc import Iterator
 from datetime import datetime
 
 from .errors import InvalidTaskId
@@ -9,13 +10,19 @@ MAX_TASK_ID_LENGTH = 255
 
 
 def new_task_id(now: datetime) -> str:
-    """A UUID of version 7 (RFC 9562): time first, so that the unique index grows at its end."""
-    milliseconds = int(now.timestamp() * 1000)
-    tail = bytearray(os.urandom(10))
-    tail[0] = 0x70 | tail[0] & 0x0F
-    tail[2] = 0x80 | tail[2] & 0x3F
-    text = milliseconds.to_bytes(6).hex() + tail.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    """One id of new_task_ids()."""
+    return next(new_task_ids(now, 1))
+
+
+def new_task_ids(now: datetime, count: int) -> Iterator[str]:
+    """UUIDs of version 7 (RFC 9562): time first, so that the unique index grows at its end."""
+    time = int(now.timestamp() * 1000).to_bytes(6).hex()
+    start = f"{time[:8]}-{time[8:]}-7"
+    digits = os.urandom(10 * count).hex()
+    for at in range(0, 20 * count, 20):
+        tail = digits[at : at + 20]
+        variant = "89ab"[int(tail[0], 16) & 3]
+        yield f"{start}{tail[1:4]}-{variant}{tail[4:7]}-{tail[7:19]}"
 
 
 def check_task_id(task_id: object) -> None:

@@ -42,7 +42,7 @@ def dump_arguments(
     for name, value in kwargs.items():
         _check_key(name, "keyword arguments")
         _check_value(value, f"argument {name!r}")
-    args_json, kwargs_json = _encode(list(args)), _encode(kwargs)
+    args_json, kwargs_json = _encode(list(args)), _encode(kwargs) if kwargs else "{}"
     _check_size("arguments", len(args_json.encode()) + len(kwargs_json.encode()), max_bytes)
     return args_json, kwargs_json
 

@@ -4,14 +4,14 @@ import json
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
 
 from ..core.buckets import bucket_of, lane_of, slot_of
 from ..core.states import TaskState
+from .copy import copy_in
 from .database import Database
 
 # Column and type, as PostgreSQL names it.
@@ -39,8 +39,7 @@ MAX_ROWS = 1_000
 MAX_CHARACTERS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class NewTask:
+class NewTask(NamedTuple):
     """A task that is about to become a row. `id_given`: the id is the caller's own."""
 
     task_id: str
@@ -69,6 +68,9 @@ def add(database: Database, tasks: Sequence[NewTask], now: datetime) -> set[str]
 
     def write() -> set[str]:
         with nullcontext() if single else transaction.atomic(database.alias, savepoint=False):
+            if nonce is None and len(tasks) > 1 and database.dialect.has_copy:
+                copy_in(database, COLUMNS, (_rows(batch, now, nonce) for batch in batches))
+                return set()
             for batch in batches:
                 _insert(database, batch, now, nonce)
             return _existing(database, given, nonce)
@@ -94,7 +96,7 @@ def _batches(tasks: Sequence[NewTask], most: int) -> Iterator[list[NewTask]]:
 def _insert(database: Database, tasks: Sequence[NewTask], now: datetime, nonce: int | None) -> None:
     ignore = "" if nonce is None else database.dialect.ignore_duplicates
     into = f"INSERT INTO {database.tasks} ({', '.join(COLUMNS)}) "
-    rows = [(*_texts(task, now), *_numbers(task, now, nonce)) for task in tasks]
+    rows = list(_rows(tasks, now, nonce))
     if len(rows) > 1 and database.dialect.inserts_from_json:
         # One parameter instead of thousands, each of which the driver would adapt in Python.
         record = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
@@ -114,6 +116,11 @@ def _insert(database: Database, tasks: Sequence[NewTask], now: datetime, nonce: 
         )
         values.append(f"(%s, %s, %s, %s, %s, %s, %s, %s, %s, {numbers})")
     database.execute(f"{into}VALUES {', '.join(values)}{ignore}", params)
+
+
+def _rows(tasks: Sequence[NewTask], now: datetime, nonce: int | None) -> Iterator[tuple[Any, ...]]:
+    for task in tasks:
+        yield (*_texts(task, now), *_numbers(task, now, nonce))
 
 
 def _texts(task: NewTask, now: datetime) -> tuple[Any, ...]:

@@ -25,20 +25,20 @@ class Arrivals:
         """End the present or next rest; `hint`: where something may have come."""
         self._queue.put(hint)
 
-    def take(self, seconds: float) -> tuple[list[Finished], Hint | None]:
-        """What has finished, waiting for the first up to `seconds`; and the hints, as one."""
+    def take(self, seconds: float) -> tuple[list[Finished], list[Hint]]:
+        """What has finished, waiting for the first up to `seconds`; and the hints."""
         finished: list[Finished] = []
-        rung: Hint | None = None
+        hints: list[Hint] = []
         try:
             arrival = self._first(seconds)
             while True:
                 if isinstance(arrival, Hint):
-                    rung = arrival if rung is None else rung.merged(arrival)
+                    hints.append(arrival)
                 else:
                     finished.append(arrival)
                 arrival = self._queue.get_nowait()
         except Empty:
-            return finished, rung
+            return finished, hints
 
     def _first(self, seconds: float) -> Finished | Hint:
         if seconds <= 0:

@@ -177,9 +177,9 @@ class Worker:
             self._take_finished(0)
 
     def _take_finished(self, wait: float) -> None:
-        finished, hint = self._arrivals.take(wait)
-        if hint is not None:
-            self._nearby.heard(hint)
+        finished, hints = self._arrivals.take(wait)
+        if hints:
+            self._nearby.heard(hints)
             if not self._alarm.sees_commits:  # one look behind a commit sees all of it
                 self._pace.woken()
         for attempt in finished:
@@ -224,7 +224,7 @@ class Worker:
             count = self._submit(stolen, before)
             self.cluster.counters.stolen += count
         self._settler.unanswered = None
-        self._pace.claimed(count)
+        self._pace.claimed(count, look_again=self._nearby.is_near)
 
     def _claim_share(self, share: Share, limit: int) -> int:
         before = monotonic()

@@ -4,6 +4,8 @@ It costs one seek instead of one for each slot. Hints may be lost, so the claim 
 everywhere again.
 """
 
+from collections.abc import Iterable
+
 from ..core.buckets import Share
 from ..core.hint import ANY, Hint
 
@@ -15,8 +17,11 @@ class Nearby:
         self._hint: Hint | None = None
         self.is_near = False  # does the present claim look there only?
 
-    def heard(self, hint: Hint) -> None:
-        self._hint = hint if self._hint is None else hint.merged(self._hint)
+    def heard(self, hints: Iterable[Hint]) -> None:
+        """One that names no bucket adds nothing: the claim after the next looks everywhere."""
+        for hint in hints:
+            if ANY not in (hint.lane, hint.bucket):
+                self._hint = hint if self._hint is None else hint.merged(self._hint)
 
     def narrowed(self, shares: tuple[Share, ...], is_idle: bool) -> tuple[Share, ...]:
         """What to claim from. `is_idle`: the last claim has left nothing behind."""

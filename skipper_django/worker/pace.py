@@ -44,9 +44,9 @@ class Pace:
         self._asked = 0 if enough else max(0, room)
         return self._asked
 
-    def claimed(self, count: int) -> None:
+    def claimed(self, count: int, look_again: bool = False) -> None:
         self._last_claim_was_short = count < self._asked
-        if count:
+        if count or look_again:
             self._poll_seconds = FIRST_POLL_SECONDS
         else:
             self._poll_seconds = min(self._longest(), self._poll_seconds * 2)

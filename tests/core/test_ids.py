@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skipper_django.core.errors import InvalidTaskId
-from skipper_django.core.ids import check_task_id, new_task_id
+from skipper_django.core.ids import check_task_id, new_task_id, new_task_ids
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
 moments = st.datetimes(
@@ -35,6 +35,9 @@ def test_an_id_is_a_uuid_of_version_7_that_holds_its_time(now: datetime) -> None
 
 def test_ids_of_one_moment_differ() -> None:
     assert len({new_task_id(NOON) for _ in range(10_000)}) == 10_000
+    many = set(new_task_ids(NOON, 10_000))
+    assert len(many) == 10_000
+    assert {(uuid.UUID(i).version, uuid.UUID(i).variant) for i in many} == {(7, uuid.RFC_4122)}
 
 
 @given(moments, st.integers(1, 10**12))

@@ -15,7 +15,7 @@ import pytest
 from django.db import connections, transaction
 from django.utils import timezone
 
-from skipper_django import conf, datagrams, wakeup
+from skipper_django import conf, wakeup
 from skipper_django.backend import SkipperBackend
 from skipper_django.core.buckets import ALL_BUCKETS, bucket_of, lane_of
 from skipper_django.core.hint import ANY, Hint
@@ -349,64 +349,3 @@ def test_a_burst_of_commits_is_one_notification(
 
     wait_until(lambda: heeded)
     assert heeded == [Hint()]
-
-
-# Datagrams
-
-
-def test_a_socket_that_was_left_behind_is_removed(own_directory: Path) -> None:
-    directory = datagrams.directory_of(True)
-    assert directory == str(own_directory)
-    left = datagrams.Inbox(directory, "channel")
-    left._socket.close()
-    foreign = own_directory / "channel.1.abc"
-    os.rename(left.path, foreign)
-
-    datagrams.send(directory, "channel", Hint())
-
-    assert not foreign.exists()
-
-
-def test_a_hint_reaches_every_inbox_of_its_channel_in_other_processes(own_directory: Path) -> None:
-    directory = datagrams.directory_of(True)
-    assert directory is not None
-    inboxes = [datagrams.Inbox(directory, channel) for channel in ("a", "a", "b")]
-    for number, inbox in enumerate(inboxes):
-        channel = Path(inbox.path).name.partition(".")[0]
-        renamed = own_directory / f"{channel}.1.{number}"
-        os.rename(inbox.path, renamed)
-        inbox.path = str(renamed)
-
-    for _ in range(3):
-        datagrams.send(directory, "a", Hint(5, 6, True))
-
-    assert [inbox.read() for inbox in inboxes] == [[Hint(5, 6, True)] * 3] * 2 + [[]]
-    for inbox in inboxes:
-        inbox.close()
-
-
-def test_an_inbox_that_is_full_keeps_nobody_waiting(own_directory: Path) -> None:
-    directory = datagrams.directory_of(True)
-    assert directory is not None
-    inbox = datagrams.Inbox(directory, "a")
-    os.rename(inbox.path, own_directory / "a.1.x")
-    inbox.path = str(own_directory / "a.1.x")
-
-    for _ in range(5_000):
-        datagrams.send(directory, "a", Hint())
-
-    assert inbox.read()
-    inbox.close()
-
-
-def test_a_directory_that_others_may_write_to_is_not_used(own_directory: Path) -> None:
-    own_directory.mkdir(mode=0o700)
-    own_directory.chmod(0o777)
-
-    assert datagrams.directory_of(True) is None
-
-
-def test_a_directory_may_be_chosen(tmp_path: Path) -> None:
-    assert datagrams.directory_of(str(tmp_path)) == str(tmp_path)
-    assert datagrams.directory_of(str(tmp_path / "missing")) is None
-    assert datagrams.directory_of(False) is None

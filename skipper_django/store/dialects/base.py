@@ -31,6 +31,7 @@ class Dialect:
     lock_row = ""  # follows a SELECT by key that must see what others have just committed
     updates_return_rows = True
     inserts_from_json = False
+    has_copy = False
     occupied_rows: int | None = None  # rows of `occupied` a lane beyond which it tells no more
     notifies = False  # has LISTEN and NOTIFY
     reads_past_ends = False  # a seek that finds nothing reads on, through what is not committed

@@ -27,6 +27,12 @@ class PostgreSQL(Dialect):
     max_parts = 10_000
     inserts_from_json = True
 
+    @property
+    def has_copy(self) -> bool:  # type: ignore[override]
+        from django.db.backends.postgresql.psycopg_any import is_psycopg3
+
+        return bool(is_psycopg3)  # the other driver has another way
+
     def to_db(self, moment: datetime) -> Any:
         return moment
 
