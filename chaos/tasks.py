@@ -81,6 +81,24 @@ def ignore_timeout(number: int) -> None:
             leave(number, "ignored")
 
 
+def hold(seconds: float) -> None:
+    """Sleep in C code without letting the interpreter go."""
+    ctypes.PyDLL(None).usleep(ctypes.c_uint(int(seconds * 1e6)))
+
+
+@task(timeout=1)
+def keep_interpreter_beyond_timeout(number: int, seconds: float) -> None:
+    leave(number, "begun")
+    hold(seconds)
+
+
+@task
+def keep_interpreter(number: int, seconds: float) -> None:
+    leave(number, "begun")
+    hold(seconds)
+    leave(number, "done")
+
+
 @task
 def leave_transaction_open(number: int) -> None:
     leave(number, "begun")

@@ -1,4 +1,4 @@
-"""Tasks that harm the process they run in. Left out: one that never lets the interpreter go."""
+"""Tasks that harm the process they run in."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from chaos import tasks
 from chaos.bed import Bed, now
+from skipper_django.models import Task
 from tests.waiting import wait_until
 
 KILLERS = {
@@ -84,4 +85,36 @@ def test_dirty(bed: Bed, what: str) -> None:
     bed.wait_until_done()
     assert worker.children == processes, "the process lives on, alone"
     wait_until(lambda: poisons <= bed.effects.done())
+    bed.audit(bed.effects.recovery(start, others))
+
+
+@pytest.mark.fault(
+    "a task that keeps the interpreter beyond its timeout", "it alone fails, with its reason"
+)
+def test_interpreter_kept_beyond_the_timeout(bed: Bed) -> None:
+    bed.worker("--concurrency", "1")
+    bed.wait_for_members(1)
+    start = now()
+    (poison,) = bed.enqueue(1, 60.0, task=tasks.keep_interpreter_beyond_timeout)
+    others = bed.enqueue(20, 0.05)
+
+    bed.wait_until_done()
+    assert bed.effects.calls()[poison] == 1
+    bed.audit(bed.effects.recovery(start, others), failed={poison: "timeout"})
+
+
+@pytest.mark.fault(
+    "a task that keeps the interpreter for twice the lease and the window",
+    "its stand-in keeps lease and member alive: nothing twice",
+)
+def test_interpreter_kept(bed: Bed) -> None:
+    keeper, _ = bed.pair()
+    bed.enqueue(4, 2 * bed.limit, task=tasks.keep_interpreter)
+    start = now()
+    bed.wait_for_begun(1)
+    others = bed.enqueue(40)
+
+    bed.wait_until_done(120)
+    assert not Task.objects.using(bed.alias).filter(lost_leases__gt=0).exists()
+    assert keeper.is_running
     bed.audit(bed.effects.recovery(start, others))

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ..core.buckets import SLOTS, BucketRange
 from ..core.errors import WorkerLost
@@ -36,27 +36,32 @@ ONE_LOSS_MORE = (
 SECOND_LOSS_DELAY = timedelta(seconds=5)
 
 
+class Renewal(NamedTuple, Generic[Held]):
+    """The leases that are held no more: nothing may start under them."""
+
+    lost: list[Held]
+    settled: list[Held]  # their outcome is stored, or a stand-in has handed them back
+
+
 def renew(
     database: Database, leases: Sequence[Held], now: datetime, lease_duration: float
-) -> list[Held]:
-    """Push the expiry of the leases forward, in one statement; those lost meanwhile come back.
-
-    One that was settled meanwhile is not lost: its outcome is stored.
-    """
+) -> Renewal[Held]:
+    """Push the expiry of the leases forward, in one statement."""
     if not leases:
-        return []
+        return Renewal([], [])
     newest = list({lease.id: lease for lease in leases}.values())
     sql = f"UPDATE {database.tasks} SET lease_expires_at = %s WHERE {fence(newest)}"  # noqa: S608
     expires = database.to_db(now + timedelta(seconds=lease_duration))
     if database.through_contention(lambda: database.execute(sql, [expires])) == len(leases):
-        return []
+        return Renewal([], [])
     ids = _list(lease.id for lease in newest)
     tokens = dict(
         database.rows(
             f"SELECT id, lease_token FROM {database.tasks} WHERE id IN ({ids})"  # noqa: S608
         )
     )
-    return [lease for lease in leases if abs(tokens.get(lease.id) or 0) != lease.token]
+    lost = [lease for lease in leases if abs(tokens.get(lease.id) or 0) != lease.token]
+    return Renewal(lost, [lease for lease in leases if tokens.get(lease.id) == -lease.token])
 
 
 def promote(database: Database, lanes: Sequence[int], buckets: BucketRange, now: datetime) -> int:

@@ -32,10 +32,10 @@ class Custody:
                 self._leases[lease.id] = lease
                 self._pulse.hold(lease)
 
-    def trust(self, until: float) -> None:
-        """What is held will be trusted so long: told before it is renewed."""
+    def trust(self, until: float) -> bool:
+        """What is held will be trusted so long: told before it is renewed. False: not this time."""
         with self._lock:
-            self._pulse.trust(until)
+            return self._pulse.trust(until)
 
     def began(self, lease: Lease, timeout: float | None) -> None:
         """Before anybody asks whether it may start: a stand-in hands back what has not begun."""

@@ -47,14 +47,16 @@ class LeaseKeeper:
     def renew_once(self) -> None:
         held = self._custody.snapshot()
         trusted_until = monotonic() + self._lease_duration
-        self._custody.trust(trusted_until)
-        lost = renew(self._database, held, self._clock.now(), self._lease_duration)
+        may_trust = self._custody.trust(trusted_until)
+        lost, settled = renew(self._database, held, self._clock.now(), self._lease_duration)
         self._database.telemetry.renewed(len(held) - len(lost))
-        gone = {(lease.id, lease.token) for lease in lost}
+        gone = {(lease.id, lease.token) for lease in (*lost, *settled)}
         for lease in held:
-            # What is lost may be waiting for a slot: it must not start any more.
-            is_lost = (lease.id, lease.token) in gone
-            lease.trusted_until = 0.0 if is_lost else trusted_until
+            # What is gone may be waiting for a slot: it must not start any more.
+            if (lease.id, lease.token) in gone:
+                lease.trusted_until = 0.0
+            elif may_trust:
+                lease.trusted_until = trusted_until
         for lease in lost:
             report_lost(self._custody, lease, self._member_id, self._database.telemetry)
 

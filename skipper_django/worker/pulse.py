@@ -8,10 +8,13 @@ Words are aligned and read only while nothing writes them, so neither side needs
 import mmap
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
+from ..core.clock import monotonic
 from ..core.config import Config
 from ..store.claim import Lease
 from .process import start_of
@@ -28,7 +31,7 @@ WORD = 8
 
 # The header, in words of eight bytes; the leases follow, each an id, a token and a deadline.
 BEATS, PID, STARTED, INCARNATION, TRUSTED_UNTIL, CONDEMNED_AT, HIGHEST, NAME_BYTES = range(8)
-BEATEN_AT, NAME = 8, 9
+BEATEN_AT, HANDING_BACK, NAME = 8, 9, 10
 TABLE = 128
 ID, TOKEN, DEADLINE, ENTRY = 0, 1, 2, 3
 UNSTARTED = 0.0
@@ -60,6 +63,8 @@ class Pulse:
         self._floats = self._bytes.cast("d")
         self._index: dict[int, int] = {}
         self._free: list[int] = []
+        # Written on one side before it is read on the other: no processor may turn that round.
+        self._fence = threading.Lock()
 
     # The worker
 
@@ -80,9 +85,14 @@ class Pulse:
     def leave(self) -> None:
         self._ints[BEATS] = 0
 
-    def trust(self, until: float) -> None:
-        """The worker may start what it holds until then: told before it may."""
+    def trust(self, until: float) -> bool:
+        """The worker may start what it holds until then: told before it may.
+
+        False: not so, the stand-in may just be handing back what has not started.
+        """
         self._floats[TRUSTED_UNTIL] = max(until, self._floats[TRUSTED_UNTIL])
+        with self._fence:
+            return not self._ints[HANDING_BACK]
 
     def hold(self, lease: Lease) -> None:
         entry = self._entry(lease.id)
@@ -133,6 +143,20 @@ class Pulse:
     @property
     def trusted_until(self) -> float:
         return self._floats[TRUSTED_UNTIL]
+
+    @contextmanager
+    def handing_back(self) -> Iterator[bool]:
+        """May the stand-in hand back what has not started? The worker waits with it meanwhile."""
+        self._ints[HANDING_BACK] = 1
+        try:
+            with self._fence:
+                is_over = monotonic() >= self.trusted_until
+            yield is_over
+        finally:
+            self.hands_nothing_back()
+
+    def hands_nothing_back(self) -> None:
+        self._ints[HANDING_BACK] = 0
 
     @property
     def beaten_at(self) -> float:

@@ -81,6 +81,8 @@ class StandIn:
             # Whoever stops every process of a container means the workers, which may need help
             # until they have ended; the supervisor kills this one then.
             signal.signal(number, signal.SIG_IGN)
+        for pulse in self._pulses:
+            pulse.hands_nothing_back()  # as the stand-in before, killed in the middle of it, did
         while os.getppid() == self._supervisor or any(watch.is_there for watch in self._watches):
             for watch in self._watches:
                 watch.look()
@@ -216,11 +218,12 @@ class Acting:
         """Beat and renew; False while the database is away."""
         with self._outage.survived():
             self._beat()
-            held = self._pulse.held()
-            if monotonic() >= self._pulse.trusted_until:
-                # The worker will not start these any more: others may have room for them.
-                self._settle([], [lease for lease in held if not lease.has_started])
-                held = [lease for lease in held if lease.has_started]
+            with self._pulse.handing_back() as may_hand_back:
+                held = self._pulse.held()
+                if may_hand_back:
+                    # The worker does not start these any more: others may have room for them.
+                    self._settle([], [lease for lease in held if not lease.has_started])
+                    held = [lease for lease in held if lease.has_started]
             for start in range(0, len(held), BATCH):
                 batch = held[start : start + BATCH]
                 renew(self._database, batch, self._clock.now(), self._config.lease_duration)

@@ -254,7 +254,7 @@ def test_a_task_that_was_claimed_again_is_not_touched(database: Database, outcom
 
     assert settle(database, [(lease, outcome)], LATER) == [(lease, outcome)]
     assert columns(database, lease) == before
-    assert renew(database, [lease], LATER, 60) == [lease]
+    assert renew(database, [lease], LATER, 60).lost == [lease]
     assert columns(database, lease) == before
     assert settle(database, [(again, outcome)], LATER) == []
 
@@ -307,7 +307,7 @@ def test_a_task_that_is_deleted_meanwhile_is_a_lost_lease(database: Database) ->
     Task.objects.using(database.alias).all().delete()
 
     assert settle(database, [(lease, Succeeded(None))], LATER) == [(lease, Succeeded(None))]
-    assert renew(database, [lease], LATER, 60) == [lease]
+    assert renew(database, [lease], LATER, 60).lost == [lease]
 
 
 def test_an_invented_token_opens_nothing(database: Database) -> None:
@@ -355,7 +355,7 @@ def test_a_reclaim_waits_for_a_settle_under_way_and_loses(database: Database) ->
 def test_renewal_pushes_the_expiry_forward(database: Database) -> None:
     held = leases(database, 3)
 
-    lost = renew(database, held, NOW + MINUTE, 45)
+    lost = renew(database, held, NOW + MINUTE, 45).lost
 
     assert lost == []
     assert {task.lease_expires_at for task in all_rows(database)} == {
@@ -368,7 +368,7 @@ def test_renewal_is_one_statement_also_for_the_same_moment(database: Database) -
     renew(database, held, NOW, 45)
 
     with CaptureQueriesContext(database.connection) as queries:
-        lost = renew(database, held, NOW, 45)
+        lost = renew(database, held, NOW, 45).lost
 
     # MySQL reports rows matched, not rows changed: else a repeated renewal would look lost.
     assert (lost, len(queries)) == ([], 1)
@@ -379,7 +379,7 @@ def test_a_lease_that_has_run_out_but_was_not_taken_back_can_be_renewed(
 ) -> None:
     (lease,) = leases(database)
 
-    assert renew(database, [lease], LATER, 60) == []
+    assert renew(database, [lease], LATER, 60).lost == []
     assert expired(database, [LANE], ALL_BUCKETS, LATER) == []
 
 
@@ -392,7 +392,7 @@ def test_a_settled_lease_cannot_be_renewed_and_is_not_lost(
     settle(database, [(lease, outcome)], LATER)
     before = columns(database, lease)
 
-    assert renew(database, [lease, other], LATER, 60) == []
+    assert renew(database, [lease, other], LATER, 60) == ([], [lease])
     assert columns(database, lease) == before
     assert columns(database, other)["lease_expires_at"] == LATER + timedelta(seconds=60)
 
@@ -405,14 +405,14 @@ def test_the_renewal_tells_an_old_lease_from_a_new_one_of_the_same_task(
     (held,) = claim(database, claimant(), 1, LATER)
     (other,) = leases(database, now=LATER)
 
-    assert renew(database, [stale, held, other], LATER, 60) == [stale]
-    assert renew(database, [stale, other], LATER + MINUTE, 60) == [stale]
+    assert renew(database, [stale, held, other], LATER, 60).lost == [stale]
+    assert renew(database, [stale, other], LATER + MINUTE, 60).lost == [stale]
     assert columns(database, held)["lease_expires_at"] == LATER + timedelta(seconds=60)
 
 
 def test_nothing_to_renew_is_no_statement(database: Database) -> None:
     with CaptureQueriesContext(database.connection) as queries:
-        assert renew(database, [], NOW, 60) == []
+        assert renew(database, [], NOW, 60).lost == []
 
     assert len(queries) == 0
 
@@ -441,5 +441,5 @@ def test_outcomes_are_stored_with_parameters_bound_by_the_server(
     (lease,) = leases(database)
 
     with default_connection(database.alias, {"server_side_binding": True}) as bound:
-        assert renew(bound, [lease], LATER, 60) == []
+        assert renew(bound, [lease], LATER, 60).lost == []
         assert settle(bound, [(lease, outcome)], LATER) == []

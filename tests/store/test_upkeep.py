@@ -299,7 +299,7 @@ def test_the_leases_of_a_dead_incarnation_are_taken_back_at_once(database: Datab
     count = janitor(database, ManualClock(NOW)).reclaim(SHARES, [dead])
 
     assert count == 10
-    assert renew(database, held, NOW, 60) == []
+    assert renew(database, held, NOW, 60).lost == []
     assert states(database).count(RUNNING) == 10
 
 

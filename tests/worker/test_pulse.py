@@ -109,6 +109,19 @@ def test_trust_only_grows(pulse: Pulse, custody: Custody) -> None:
     assert pulse.trusted_until == 50.0
 
 
+def test_nothing_is_trusted_anew_while_it_may_be_handed_back(
+    pulse: Pulse, custody: Custody
+) -> None:
+    custody.add([lease(1)], monotonic() - 1)
+
+    with pulse.handing_back() as may_hand_back:
+        assert may_hand_back
+        assert not custody.trust(monotonic() + 60)
+    assert custody.trust(monotonic() + 60)
+    with pulse.handing_back() as may_hand_back:
+        assert not may_hand_back, "it was told before"
+
+
 def test_a_lost_lease_must_not_start(custody: Custody) -> None:
     lost = lease(1)
     custody.add([lost], 50.0)

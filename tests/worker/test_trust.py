@@ -10,9 +10,12 @@ import pytest
 
 from skipper_django.core.clock import ManualClock
 from skipper_django.core.config import Config
+from skipper_django.core.outcome import Released
 from skipper_django.core.states import TaskState
 from skipper_django.models import Member, Task
 from skipper_django.store.database import Database
+from skipper_django.store.settle import settle
+from skipper_django.worker.leases import LeaseKeeper
 from skipper_django.worker.loop import Worker
 from skipper_django.worker.options import WorkerOptions
 from skipper_django.worker.quarantine import Quarantine
@@ -110,3 +113,25 @@ def test_a_member_that_joins_again_while_it_drains_says_so_at_once(
     assert worker.cluster._wake.is_set(), "the next heartbeat does not wait for its interval"
     worker.cluster.beat()
     assert Member.objects.using(alias).get().state == Member.State.DRAINING
+
+
+@pytest.mark.case("R17")
+def test_what_the_stand_in_has_handed_back_does_not_start_after_a_renewal(
+    alias: str, worker: Worker, clock: ManualClock
+) -> None:
+    """The interpreter is free for a moment: the keeper renews before the slot asks."""
+    database = Database(alias)
+    save(database, row(run_after=clock.now()), row(run_after=clock.now()))
+    worker.round()
+    handed_back, kept = worker._custody.snapshot()
+    settle(database, [(handed_back, Released())], clock.now())
+    duration = worker._config.lease_duration
+    keeper = LeaseKeeper(database, clock, worker._custody, duration, "ann")
+
+    clock.advance(300.0)
+    with worker._custody._pulse.handing_back():
+        keeper.renew_once()
+        assert (handed_back.trusted_until, kept.trusted_until) == (0.0, 600.0)
+    keeper.renew_once()
+
+    assert (handed_back.trusted_until, kept.trusted_until) == (0.0, 900.0)
