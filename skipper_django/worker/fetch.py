@@ -32,6 +32,11 @@ class Fetch:
     def mode(self) -> FetchMode:
         return FetchMode.PARTITIONED if self.reason is None else FetchMode.WHOLE_QUEUE
 
+    def in_turn(self, turn: int) -> tuple[Share, ...]:
+        """Queues that are divided differently take turns in being asked first."""
+        start = turn % len(self.shares) if self.shares else 0
+        return self.shares[start:] + self.shares[:start]
+
     @property
     def main_range(self) -> BucketRange:
         """The range of most of the queues; empty while the whole queue is fetched."""

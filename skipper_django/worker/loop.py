@@ -211,8 +211,9 @@ class Worker:
             self._pace.claimed(0)
             return
         lanes = self._lanes.refresh()
-        shares = self._rotated(self.cluster.fetch(lanes).shares)
+        shares = self.cluster.fetch(lanes).in_turn(self._turn)
         shares = self._nearby.narrowed(shares, self._pace.is_idle)
+        self._turn += 1
         self._settler.unanswered = Unanswered(tuple(lanes), self.cluster.incarnation)
         count = 0
         for share in shares:
@@ -246,12 +247,6 @@ class Worker:
     def _claimant(self, share: Share) -> Claimant:
         member, duration = self.cluster, self._config.lease_duration
         return Claimant(member.member_id, share.lanes, share.buckets, duration, member.incarnation)
-
-    def _rotated(self, shares: tuple[Share, ...]) -> tuple[Share, ...]:
-        """Queues that are divided differently take turns in being asked first."""
-        self._turn += 1
-        start = self._turn % len(shares) if shares else 0
-        return shares[start:] + shares[:start]
 
     def _may_claim(self) -> bool:
         stopping = self._shutdown.requested.is_set() or self._stuck
