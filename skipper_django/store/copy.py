@@ -15,6 +15,7 @@ def copy_in(
     """Add the rows of all batches to the tasks, in one statement; NULL for None."""
     sql = f"COPY {database.tasks} ({', '.join(columns)}) FROM STDIN"
     connection = database.connection
+    connection.validate_no_broken_transaction()  # as Django's execute() does
     with connection.wrap_database_errors, connection.cursor() as cursor, cursor.copy(sql) as copy:
         for batch in batches:
             copy.write("".join(map(_line, batch)))

@@ -17,7 +17,7 @@ from ..core.states import TaskState
 from ..core.tokens import tokens_of
 from .database import Database
 from .dialects.base import Part, still
-from .repair import UNREADABLE, may_be_bad_rows
+from .repair import LONG_AGO, UNREADABLE, may_be_bad_rows
 from .settle import HasToken, fence
 
 Held = TypeVar("Held", bound=HasToken)
@@ -88,29 +88,35 @@ def promote(database: Database, lanes: Sequence[int], buckets: BucketRange, now:
 
 
 def next_due(database: Database, lanes: Sequence[int], buckets: BucketRange) -> datetime | None:
-    """When the earliest SCHEDULED task of the share is due; one seek a slot."""
+    """When the earliest SCHEDULED task of the share is due; one seek a slot.
+
+    LONG_AGO where a row that somebody has edited hides it: it must be looked for.
+    """
     parts = [
         Part(lane, part.slot, part.start, part.stop, part.is_whole)
         for lane in lanes
         for part in buckets.parts()
     ]
     try:
-        moments = [database.dialect.from_db(run_after) for run_after in _first_due(database, parts)]
+        moments = [
+            LONG_AGO if ord else database.dialect.from_db(run_after) or LONG_AGO
+            for ord, run_after in _first_due(database, parts)
+        ]
     except UNREADABLE as error:
         if not may_be_bad_rows(database, error):
             raise
-        return None  # what sorts last and is no moment, such as infinity, will never be due
-    return min((moment for moment in moments if moment is not None), default=None)
+        return LONG_AGO
+    return min(moments, default=None)
 
 
-def _first_due(database: Database, parts: Sequence[Part]) -> Iterator[Any]:
+def _first_due(database: Database, parts: Sequence[Part]) -> Iterator[tuple[int, Any]]:
     most = database.dialect.max_parts
     for start in range(0, len(parts), most):
         heads = database.dialect.heads(
             database.tasks, parts[start : start + most], 1, 1, TaskState.SCHEDULED.value
         )
-        for *_, run_after in database.rows(heads):
-            yield run_after
+        for *_, ord, run_after in database.rows(heads):
+            yield ord, run_after
 
 
 def _last_scheduled_slots(database: Database, lanes: Sequence[int]) -> dict[int, int]:

@@ -8,6 +8,7 @@ from ..core.hint import ANYWHERE, Hint
 from .slots import Finished
 
 LOOK_EVERY_SECONDS = 0.05
+MAX_WAITING = 10_000
 
 
 class Arrivals:
@@ -23,7 +24,8 @@ class Arrivals:
 
     def ring(self, hint: Hint = ANYWHERE) -> None:
         """End the present or next rest; `hint`: where something may have come."""
-        self._queue.put(hint)
+        if self._queue.qsize() < MAX_WAITING:  # while the loop hangs, they would be ever more
+            self._queue.put(hint)
 
     def take(self, seconds: float) -> tuple[list[Finished], list[Hint]]:
         """What has finished, waiting for the first up to `seconds`; and the hints."""
@@ -49,5 +51,5 @@ class Arrivals:
                 return self._queue.get(timeout=LOOK_EVERY_SECONDS)
             except Empty:
                 if self.saw_commit():
-                    return ANYWHERE
+                    raise
         return self._queue.get(timeout=max(0.0, end - monotonic()))

@@ -1,6 +1,6 @@
 """Which queues this worker serves, as lanes of the hot index."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ..core.buckets import lane_of
 from ..core.clock import monotonic
@@ -24,6 +24,7 @@ class Lanes:
         self._fixed = bool(queues)
         self._look_at = self._again_at = -float("inf")
         self.is_woken = False
+        self.on_new: Callable[[], None] = lambda: None
         # The queues of this project's own tasks are known before their first task is.
         self._known = {lane_of(tenant, name): name for name in queues or queue_names()}
         self._lanes = self._known
@@ -37,10 +38,16 @@ class Lanes:
         self._look_at = min(self._look_at, self._again_at)
         return not self._fixed
 
+    @property
+    def is_told(self) -> bool:
+        """Is a look wanted that is not taken yet?"""
+        return not self._fixed and self._look_at <= self._again_at
+
     def refresh(self) -> Mapping[int, str]:
         """Look for new queues from time to time; asked by the loop only."""
         if not self._fixed and monotonic() >= self._look_at:
             before = monotonic()
+            known = self._lanes
             self._lanes = self._known | lanes_in_use(self._database, self._tenant)
             # With thousands of queues the look itself takes time: a fiftieth of it at the most.
             now = monotonic()
@@ -48,4 +55,6 @@ class Lanes:
             self._again_at = now + max(LOOK_AGAIN_AFTER_SECONDS, 50 * took)
             every = LOOK_RARELY_SECONDS if self.is_woken else LOOK_EVERY_SECONDS
             self._look_at = now + max(every, 50 * took)
+            if self._lanes.keys() - known.keys():
+                self.on_new()
         return self._lanes

@@ -121,7 +121,7 @@ class Worker:
         alarm = self._alarm = Alarm(
             self._database, self._config, self.cluster, self._lanes, upkeep, self._arrivals
         )
-        self._settler.on_retry = upkeep.look_again
+        self._settler.on_retry = self._lanes.on_new = upkeep.look_again
         self.cluster.on_change = alarm.others_changed
         if (pulse := self._options.pulse) is None:
             return [keeper, upkeep, alarm]
@@ -144,6 +144,7 @@ class Worker:
             self._claim()
         if self._outage.is_on:
             self._outage.pause(self._shutdown.requested)
+            self._pace.woken()  # the wake-up has been used up by the claim that failed
 
     def _should_stop(self) -> bool:
         if self.cluster.failure is not None:
@@ -180,7 +181,8 @@ class Worker:
         finished, hints = self._arrivals.take(wait)
         if hints:
             self._nearby.heard(hints)
-            if not self._alarm.sees_commits:  # one look behind a commit sees all of it
+            # One look behind a commit sees all of it, unless a queue may be new.
+            if not self._alarm.sees_commits or self._lanes.is_told:
                 self._pace.woken()
         for attempt in finished:
             if attempt.stuck:
@@ -219,6 +221,7 @@ class Worker:
         for share in shares:
             if count < room:
                 count += self._claim_share(share, room - count)
+        self._nearby.has_left |= count >= room
         if not count and shares and not self._nearby.is_near:
             before = monotonic()
             stolen = self._thief.steal(shares, self._claimant(shares[0]), room)
@@ -237,7 +240,9 @@ class Worker:
             leases = take(self._database, claimant, heads, self._clock.now())
         self._database.telemetry.claimed(leases, chosen=len(heads))
         self.cluster.counters.lost_races += len(heads) - len(leases)
-        return self._submit(leases, before)
+        count = self._submit(leases, before)
+        self._nearby.has_left |= count < len(heads)
+        return count
 
     def _submit(self, leases: list[Lease], before: float) -> int:
         self._custody.add(leases, before + self._config.lease_duration)

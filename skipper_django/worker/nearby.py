@@ -16,18 +16,18 @@ class Nearby:
     def __init__(self) -> None:
         self._hint: Hint | None = None
         self.is_near = False  # does the present claim look there only?
+        self.has_left = False  # does the last one know of tasks that it has not got?
 
     def heard(self, hints: Iterable[Hint]) -> None:
-        """One that names no bucket adds nothing: the claim after the next looks everywhere."""
         for hint in hints:
-            if ANY not in (hint.lane, hint.bucket):
-                self._hint = hint if self._hint is None else hint.merged(self._hint)
+            self._hint = hint if self._hint is None else hint.merged(self._hint)
 
     def narrowed(self, shares: tuple[Share, ...], is_idle: bool) -> tuple[Share, ...]:
-        """What to claim from. `is_idle`: the last claim has left nothing behind."""
+        """What to claim from. `is_idle`: the last claim has found less than it wanted."""
         hint, self._hint = self._hint, None
-        if hint is None or ANY in (hint.lane, hint.bucket) or not is_idle or self.is_near:
-            self.is_near = False
+        nothing_else = is_idle and not self.has_left and not self.is_near
+        self.is_near = self.has_left = False
+        if hint is None or ANY in (hint.lane, hint.bucket) or not nothing_else:
             return shares
         self.is_near = True
         near = (share.near(hint.lane, hint.bucket) for share in shares)

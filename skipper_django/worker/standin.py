@@ -218,16 +218,21 @@ class Acting:
         """Beat and renew; False while the database is away."""
         with self._outage.survived():
             self._beat()
-            with self._pulse.handing_back() as may_hand_back:
-                held = self._pulse.held()
-                if may_hand_back:
-                    # The worker does not start these any more: others may have room for them.
-                    self._settle([], [lease for lease in held if not lease.has_started])
-                    held = [lease for lease in held if lease.has_started]
+            self._hand_back()
+            held = self._pulse.held()
             for start in range(0, len(held), BATCH):
                 batch = held[start : start + BATCH]
                 renew(self._database, batch, self._clock.now(), self._config.lease_duration)
         return not self._outage.is_on
+
+    def _hand_back(self) -> None:
+        """What the worker will not start any more: others may have room for it."""
+        # Read before its trust is: what it claims in between it may start.
+        before = [lease for lease in self._pulse.held() if not lease.has_started]
+        with self._pulse.handing_back() as may_hand_back:
+            if may_hand_back:
+                held = set(self._pulse.held())
+                self._settle([], [lease for lease in before if lease in held])
 
     def _beat(self) -> None:
         if self._registers:

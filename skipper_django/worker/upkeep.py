@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 
 from ..core.buckets import ALL_BUCKETS, Share
+from ..core.clock import monotonic
 from ..core.config import Config
 from ..janitor import (
     PROMOTE_EVERY_SECONDS,
@@ -50,14 +51,15 @@ class UpkeepThread:
         self.is_woken: Callable[[], bool] = lambda: False
         self._is_told = False
         self._promotion = Timer(PROMOTE_EVERY_SECONDS, self._promote)
-        every = prune_every(config)
+        self._prune_every = prune_every(config)
+        self._pruning = Timer(self._prune_every, self._prune, first=min(60.0, self._prune_every))
         self._reclamation = Timer(
             min(RECLAIM_EVERY_SECONDS, config.lease_duration / 4), self._reclaim
         )
         self._timers = [
             self._promotion,
             self._reclamation,
-            Timer(every, self._prune, first=min(60.0, every)),
+            self._pruning,
         ]
         self._thread = threading.Thread(target=self._run, name="skipper-janitor", daemon=True)
 
@@ -101,19 +103,22 @@ class UpkeepThread:
     def _promote(self) -> None:
         self._is_told = False
         shares = self._shares()
-        if self.is_woken() and self._may_rest(self._janitor.next_due(shares)):
-            return
         if self._janitor.promote(shares):
             self._wake()
+        elif self.is_woken():
+            self._rest(self._janitor.next_due(shares))
 
-    def _may_rest(self, due: float | None) -> bool:
-        """Nothing is due for a while: look again when something is."""
+    def _rest(self, due: float | None) -> None:
+        """Nothing is due for a while: look again when something is.
+
+        Only after promote() has looked: a row that somebody edited may stand before all others
+        here and never be due.
+        """
         if due is not None and due <= PROMOTE_EVERY_SECONDS:
-            return False
+            return
         self._promotion.rest(min(LONGEST_REST_SECONDS, due or LONGEST_REST_SECONDS))
         if self._is_told:  # while it was looking
             self._promotion.rest(0.0)
-        return True
 
     def _reclaim(self) -> None:
         dead = self._cluster.dead_incarnations()
@@ -124,7 +129,12 @@ class UpkeepThread:
             self._cluster.taken_over = None
 
     def _prune(self) -> None:
+        before = monotonic()
         self._janitor.prune(self._stop)
+        # It walks through all rows that are kept longer: a fiftieth of the time at the most.
+        rest = 50 * (monotonic() - before)
+        if rest > self._prune_every:
+            self._pruning.rest(rest)
 
     def _shares(self) -> tuple[Share, ...]:
         return self._cluster.shares(self._lanes.current())

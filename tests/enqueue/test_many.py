@@ -140,6 +140,14 @@ def test_what_the_database_refuses_is_an_error_of_django(queue: str) -> None:
     assert not Task.objects.using(queue).exists()
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_transaction_that_is_lost_takes_no_tasks(queue: str, count: int) -> None:
+    with transaction.atomic(queue):
+        transaction.set_rollback(True, queue)
+        with pytest.raises(transaction.TransactionManagementError):
+            enqueue_many([(tasks.other, [number]) for number in range(count)])
+
+
 @pytest.mark.parametrize("ids", [["a", "b", "c"], ["a", "b", "new"], ["new"], ["a"]], ids=str)
 def test_ids_that_exist_come_back_as_they_are(queue: str, ids: list[str]) -> None:
     for known in ("a", "b", "c"):

@@ -11,7 +11,7 @@ from skipper_django.core.hint import ANYWHERE, Hint
 from skipper_django.models import Task
 from skipper_django.store import claim
 from skipper_django.worker import alarm as alarms
-from skipper_django.worker import pace
+from skipper_django.worker import arrivals, pace
 from skipper_django.worker.nearby import Nearby
 from tests import tasks
 from tests.waiting import wait_until
@@ -39,7 +39,6 @@ def narrowed(*hints: Hint, is_idle: bool = True) -> tuple[Share, ...]:
 def test_a_hint_narrows_the_claim_to_its_slot(hint: Hint, where: Share) -> None:
     assert narrowed(hint) == (where,)
     assert narrowed(hint, hint) == (where,)
-    assert narrowed(hint, ANYWHERE) == narrowed(ANYWHERE, hint) == (where,), "then everywhere"
 
 
 @pytest.mark.parametrize("hint", [Hint(1, 9), Hint(1, 500), Hint(3, 40), Hint(4, 100)])
@@ -50,6 +49,7 @@ def test_what_is_not_ours_is_not_looked_for(hint: Hint) -> None:
 def test_it_looks_everywhere_where_the_hint_is_not_all_there_is_to_know() -> None:
     assert narrowed() == SHARES
     assert narrowed(ANYWHERE) == SHARES
+    assert narrowed(Hint(1, 100), ANYWHERE) == narrowed(ANYWHERE, Hint(1, 100)) == SHARES
     assert narrowed(Hint(1, 100), Hint(1, 101)) == SHARES
     assert narrowed(Hint(1, 100), Hint(2, 100)) == SHARES
     assert narrowed(Hint(1, 100), is_idle=False) == SHARES
@@ -64,6 +64,24 @@ def test_every_second_claim_looks_everywhere_however_many_hints_come() -> None:
         assert nearby.is_near is not seen[-1]
     assert seen == [False, True, False, True]
     assert nearby.narrowed(SHARES, True) == SHARES, "a hint is used up"
+
+
+def test_a_claim_that_has_left_something_is_followed_by_one_everywhere() -> None:
+    nearby = Nearby()
+    nearby.heard([Hint(1, 100)])
+    nearby.has_left = True
+    assert nearby.narrowed(SHARES, True) == SHARES
+    nearby.heard([Hint(1, 100)])
+    assert nearby.narrowed(SHARES, True) != SHARES, "and that is all"
+
+
+def test_hints_do_not_pile_up_while_the_loop_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "MAX_WAITING", 3)
+    waiting = arrivals.Arrivals()
+    for bucket in range(10):
+        waiting.ring(Hint(1, bucket))
+
+    assert waiting.take(0) == ([], [Hint(1, 0), Hint(1, 1), Hint(1, 2)])
 
 
 @pytest.mark.django_db(transaction=True)

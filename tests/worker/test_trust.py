@@ -7,21 +7,27 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from django.db import OperationalError
 
+from skipper_django.core.buckets import ALL_BUCKETS, Share
 from skipper_django.core.clock import ManualClock
 from skipper_django.core.config import Config
 from skipper_django.core.outcome import Released
 from skipper_django.core.states import TaskState
 from skipper_django.models import Member, Task
+from skipper_django.store.claim import choose, claim, take
 from skipper_django.store.database import Database
 from skipper_django.store.settle import settle
+from skipper_django.worker import loop
 from skipper_django.worker.leases import LeaseKeeper
 from skipper_django.worker.loop import Worker
 from skipper_django.worker.options import WorkerOptions
+from skipper_django.worker.pulse import HANDING_BACK
 from skipper_django.worker.quarantine import Quarantine
 from skipper_django.worker.shutdown import Shutdown
+from skipper_django.worker.standin import Acting
 from tests.model.watched import SteppedSlots, told_time
-from tests.store.support import leases, row, save
+from tests.store.support import claimant, leases, row, save
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -135,3 +141,66 @@ def test_what_the_stand_in_has_handed_back_does_not_start_after_a_renewal(
     keeper.renew_once()
 
     assert (handed_back.trusted_until, kept.trusted_until) == (0.0, 900.0)
+
+
+def test_a_claim_that_lost_a_race_has_left_something_behind(
+    alias: str, worker: Worker, clock: ManualClock
+) -> None:
+    """Whoever looked idle looked first where the next hint said, and put the better task last."""
+    database = Database(alias)
+    save(database, *(row(run_after=clock.now(), priority=9) for _ in range(3)))
+    (first, *_) = choose(database, claimant(), 3)
+
+    def lose_one(*args: Any, **kwargs: Any) -> list[Any]:
+        heads = choose(*args, **kwargs)
+        take(database, claimant("other"), [first], clock.now())
+        return heads
+
+    with mock.patch.object(loop, "choose", lose_one):
+        worker.round()
+
+    assert worker._nearby.has_left
+    assert worker._nearby.narrowed((Share((1,), ALL_BUCKETS),), True) == (Share((1,), ALL_BUCKETS),)
+
+
+def test_a_wake_up_that_met_an_error_is_not_used_up(
+    alias: str, worker: Worker, clock: ManualClock
+) -> None:
+    worker._pace._poll_seconds = 5.0
+    error = OperationalError(1205, "lock wait timeout")
+    with (
+        mock.patch.object(loop, "choose", side_effect=error),
+        mock.patch.object(worker._database, "is_transient", return_value=True),
+        mock.patch.object(worker._outage, "pause"),
+    ):
+        worker.round()
+
+    assert worker._outage.is_on
+    assert worker._pace._poll_seconds < 0.1
+
+
+def test_what_was_claimed_while_the_stand_in_looked_is_not_handed_back(
+    alias: str, worker: Worker, clock: ManualClock
+) -> None:
+    """The interpreter comes back between its two questions: for how long, and what."""
+    database = Database(alias)
+    save(database, row(run_after=clock.now()), row(run_after=clock.now()))
+    pulse, custody = worker._custody._pulse, worker._custody
+    (old,) = claim(database, claimant("ann"), 1, clock.now())
+    custody.add([old], 10.0)
+    clock.advance(20.0)
+    held = pulse.held
+
+    def held_late() -> list[Any]:
+        if pulse._ints[HANDING_BACK] and len(custody) == 1:
+            (new,) = claim(database, claimant("ann"), 1, clock.now())
+            custody.add([new], 620.0)
+        return held()
+
+    acting = Acting(worker._config, "ann", worker.cluster.incarnation, pulse)
+    with mock.patch.object(pulse, "held", held_late):
+        acting._hand_back()
+
+    states = dict(Task.objects.using(alias).values_list("pk", "status"))
+    assert states.pop(old.id) == TaskState.READY
+    assert list(states.values()) == [TaskState.RUNNING]

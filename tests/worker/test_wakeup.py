@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from django.db import connections, transaction
@@ -281,6 +283,34 @@ def test_the_upkeep_sleeps_until_the_next_task_is_due(
 
 
 @pytest.mark.usefixtures("sleepy")
+@pytest.mark.parametrize("status", ["unreadable", "edited"])
+def test_a_row_that_was_edited_does_not_put_the_upkeep_to_sleep(
+    alias: str, asleep: Any, enqueue: Any, wait_for_state: Any, status: str
+) -> None:
+    """It stands before all others, and is never due."""
+    if status == "unreadable" and connections[alias].vendor != "sqlite":
+        pytest.skip("the others let nobody write what they cannot read")
+    row = enqueue(tasks.noop.using(run_after=timezone.now() + timedelta(hours=1)))
+    table = connections[alias].ops.quote_name(Task._meta.db_table)
+    moment = "0" if status == "unreadable" else "2099-01-01 00:00:00.000000"
+    with connections[alias].cursor() as cursor:
+        sql = f"UPDATE {table} SET ord = -5, run_after = %s WHERE id = %s"  # noqa: S608
+        cursor.execute(sql, [moment, row.pk])
+    asleep()
+
+    due = enqueue(tasks.noop.using(run_after=timezone.now() + timedelta(seconds=1.5)))
+
+    wait_for_state(due, State.SUCCESSFUL, 8)
+
+
+def test_a_look_at_a_locked_file_is_the_claim_s_to_live_through(alias: str, asleep: Any) -> None:
+    alarm = alarm_of(asleep())
+    connection = mock.Mock()
+    connection.connection.execute.side_effect = sqlite3.OperationalError("database is locked")
+    with mock.patch.object(Database, "connection", connection):
+        assert alarm.saw_commit()
+
+
 def test_a_retry_is_not_slept_through(
     alias: str,
     asleep: Any,
