@@ -107,14 +107,21 @@ def test_arguments_of_any_size_and_alphabet_come_back(database: Database, text: 
     assert lease.kwargs == text
 
 
-def test_ten_thousand_tasks_are_a_few_statements(database: Database) -> None:
+@pytest.mark.parametrize("has_copy", [True, False], ids=["copy", "insert"])
+def test_ten_thousand_tasks_are_a_few_statements(
+    database: Database, monkeypatch: pytest.MonkeyPatch, has_copy: bool
+) -> None:
     tasks = [new(args='["some argument"]') for _ in range(10_000)]
+    if has_copy and not database.dialect.has_copy:
+        pytest.skip("COPY is PostgreSQL's")
+    monkeypatch.setattr(type(database.dialect), "has_copy", has_copy)
 
     with CaptureQueriesContext(database.connection) as queries:
         add(database, tasks, NOW)
 
-    inserts = [query for query in queries.captured_queries if "INSERT" in query["sql"]]
-    assert len(inserts) == 10
+    word = "COPY" if has_copy else "INSERT"
+    inserts = [query for query in queries.captured_queries if word in query["sql"]]
+    assert len(inserts) == (1 if has_copy else 10)
     assert len(queries) <= len(inserts) + 2  # BEGIN and COMMIT
     assert task_ids(all_rows(database)) == task_ids(tasks)
 
