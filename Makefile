@@ -32,7 +32,7 @@ DOCS_STAMP = $(VENV)/.docs-installed
 .DELETE_ON_ERROR:
 
 test: $(TEST_STAMP)
-	$(PY) -m pytest --numprocesses $(JOBS) --dist load --maxschedchunk 1 $(PYTEST_ARGS)
+	$(PY) -m pytest --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 install: $(TEST_STAMP)
 

@@ -55,8 +55,8 @@ def django_db_setup(
                     )
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         callspec = getattr(item, "callspec", None)
         marker = item.get_closest_marker("django_db")
@@ -64,9 +64,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
             _narrow(item, [callspec.params["alias"]])
         elif marker is not None and isinstance(marker.kwargs.get("databases"), list):
             _narrow(item, marker.kwargs["databases"])
-    yield
-    # The slow ones first: no process is left with one when all the others are done.
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 def _narrow(item: pytest.Item, aliases: list[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from skipper_django.models import Task
+from skipper_django.models import Member, Task
 from tests import tasks
 from tests.waiting import wait_until
 from tests.worker import tasks as worker_tasks
@@ -87,15 +87,17 @@ def test_each_of_several_processes_takes_part_and_stops(
     alias: str, enqueue: Any, worker_process: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "log"
-    for number in range(12):
-        enqueue(worker_tasks.slow, str(path), str(number), 0.2)
+    worker = worker_process("--processes", "3", "--concurrency", "1")
+    wait_until(lambda: Member.objects.using(alias).count() == 3, 30, "three members")
+    for number in range(60):
+        enqueue(worker_tasks.slow, str(path), str(number), 0.05)
+    done = Task.objects.using(alias).filter(status=State.SUCCESSFUL)
+    wait_until(lambda: done.count() == 60, 40, "all are done")
 
-    worker = worker_process("--drain", "--processes", "3", "--concurrency", "1")
+    worker.send(signal.SIGTERM)
 
     assert worker.wait() == 0
-    rows = Task.objects.using(alias)
-    assert rows.filter(status=State.SUCCESSFUL).count() == 12
-    assert len(set(rows.values_list("worker_ids", flat=True))) == 3
+    assert len(set(done.values_list("worker_ids", flat=True))) == 3
 
 
 def test_a_worker_whose_supervisor_was_killed_stops(
