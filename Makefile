@@ -6,7 +6,7 @@
 #   make test PYTEST_ARGS='-k lease -x'
 #   make test JOBS=0                                   in one process
 #   SKIPPER_TEST_DATABASES=sqlite make test            quickly
-#   make chaos                                         real workers under faults: 20 minutes
+#   make chaos                                         real workers under faults, on every database
 #   make chaos CHAOS_ARGS=--short                      in small: four
 #   make soak                                          two million tasks under churn: 35 minutes
 #   make test VENV=.venv-5.2 DJANGO='Django~=5.2.0'    another Django beside it

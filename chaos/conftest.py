@@ -20,8 +20,9 @@ from django.core.management import call_command  # noqa: E402
 from benchmarks import machine  # noqa: E402
 from chaos import report  # noqa: E402
 from chaos.bed import Bed  # noqa: E402
-from chaos.databases import NAMES, SERVERS, Database, Unavailable  # noqa: E402
+from chaos.databases import NAMES, SERVERS, Database  # noqa: E402
 from chaos.link import Link  # noqa: E402
+from tests.guards import Unavailable  # noqa: E402
 
 rows: list[report.Row] = []
 versions: dict[str, str] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Any
 from django.db import connections
 
 from tests import servers
+from tests.guards import answer_of, release, tell
 
 NAMES = ("sqlite", *servers.ALIASES)
 SERVERS = servers.ALIASES
@@ -23,10 +23,6 @@ SQLITE = {
     "transaction_mode": "IMMEDIATE",
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL",
 }
-
-
-class Unavailable(Exception):
-    """This database cannot be had; the message says why."""
 
 
 def mount_small_disk(directory: Path) -> Path | None:
@@ -63,33 +59,19 @@ class Database:
             cwd=PROJECT,
             start_new_session=True,
         )
-        self.port = self._answer()["port"]
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._guard is not None
-        assert self._guard.stdout is not None
-        line = self._guard.stdout.readline()
-        answer: dict[str, Any] = json.loads(line) if line else {"error": "its guard process died"}
-        if "error" in answer:
-            raise Unavailable(answer["error"])
-        return answer
+        self.port = answer_of(self._guard)["port"]
 
     def tell(self, command: str) -> None:
         """Let the guard `stop`, `kill` or `start` the server; returns when that is done."""
         assert self._guard is not None
-        assert self._guard.stdin is not None
-        self._guard.stdin.write(f"{command}\n")
-        self._guard.stdin.flush()
-        self._answer()
+        tell(self._guard, command)
 
     def close(self) -> None:
         connections[self.name].close()
         if self.disk is not None:
             subprocess.run(["umount", self.disk], check=True)
         if self._guard is not None:
-            for pipe in (self._guard.stdin, self._guard.stdout):
-                assert pipe is not None
-                pipe.close()
+            release(self._guard)
             self._guard.wait(60)
 
     def _create(self) -> None:

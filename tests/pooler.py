@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from tests.guards import Unavailable, answer_of, release, tell
 from tests.servers import Server
 
 PROJECT = Path(__file__).parents[1]
 STOP_SECONDS = 30
-
-
-class NoPooler(Exception):
-    """PgBouncer cannot be had; the message says why."""
 
 
 class Pooler:
@@ -32,34 +27,18 @@ class Pooler:
             start_new_session=True,
         )
         try:
-            self.server = replace(behind, host="127.0.0.1", port=self._answer()["port"])
-        except NoPooler:
+            self.server = replace(behind, host="127.0.0.1", port=answer_of(self._guard)["port"])
+        except Unavailable:
             self.close()
             raise
 
     def down(self) -> None:
         """Kill it, and with it every connection through it."""
-        self._tell("down")
+        tell(self._guard, "down")
 
     def up(self) -> None:
-        self._tell("up")
+        tell(self._guard, "up")
 
     def close(self) -> None:
-        for pipe in (self._guard.stdin, self._guard.stdout):
-            assert pipe is not None
-            pipe.close()
+        release(self._guard)
         self._guard.wait(STOP_SECONDS)
-
-    def _tell(self, command: str) -> None:
-        assert self._guard.stdin is not None
-        self._guard.stdin.write(f"{command}\n")
-        self._guard.stdin.flush()
-        self._answer()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._guard.stdout is not None
-        line = self._guard.stdout.readline()
-        answer: dict[str, Any] = json.loads(line) if line else {"error": "its guard process died"}
-        if "error" in answer:
-            raise NoPooler(answer["error"])
-        return answer

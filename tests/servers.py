@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import importlib
-import json
 import os
 import subprocess
 import sys
@@ -18,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
+
+from tests.guards import Unavailable, answer_of, release
 
 ALIASES = ("mariadb", "mysql", "postgresql")
 DRIVERS = {"mariadb": "MySQLdb", "mysql": "MySQLdb", "postgresql": "psycopg"}
@@ -82,7 +83,7 @@ class Servers:
             return
         guards, self.guards = self.guards, []
         for guard in guards:
-            _release(guard)
+            release(guard)
         for guard in guards:
             _await_end(guard)
 
@@ -158,20 +159,13 @@ def _start_guard(alias: str, durable: bool, options: Sequence[str]) -> subproces
 
 
 def _await_ready(started: Servers, alias: str, guard: subprocess.Popen[str]) -> None:
-    assert guard.stdout is not None
-    line = guard.stdout.readline()
-    answer: dict[str, Any] = json.loads(line) if line else {"error": "its guard process died"}
-    if "error" in answer:
-        started.missing[alias] = answer["error"]
+    try:
+        answer = answer_of(guard)
+    except Unavailable as error:
+        started.missing[alias] = str(error)
     else:
         user = "postgres" if alias == "postgresql" else "root"
         started.servers[alias] = Server(alias, "127.0.0.1", answer["port"], user)
-
-
-def _release(guard: subprocess.Popen[str]) -> None:
-    for pipe in (guard.stdin, guard.stdout):
-        if pipe is not None:
-            pipe.close()
 
 
 def _await_end(guard: subprocess.Popen[str]) -> None:

@@ -9,11 +9,6 @@ from .errors import InvalidTaskId
 MAX_TASK_ID_LENGTH = 255
 
 
-def new_task_id(now: datetime) -> str:
-    """One id of new_task_ids()."""
-    return next(new_task_ids(now, 1))
-
-
 def new_task_ids(now: datetime, count: int) -> Iterator[str]:
     """UUIDs of version 7 (RFC 9562): time first, so that the unique index grows at its end."""
     time = int(now.timestamp() * 1000).to_bytes(6).hex()

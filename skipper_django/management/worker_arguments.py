@@ -5,6 +5,7 @@ from typing import Any
 
 from ..backend import MAX_QUEUE_NAME_LENGTH
 from ..core.config import read_config
+from .arguments import add_database
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,12 +42,7 @@ def _add_work(add: Any) -> None:
 
 def _add_member(add: Any) -> None:
     add("--tenant", type=str, help="serve this tenant (default: SKIPPER['TENANT'])")
-    add(
-        "--database",
-        type=str,
-        metavar="ALIAS",
-        help="alias of the queue's database (default: SKIPPER['DATABASE'])",
-    )
+    add_database(add)
     add(
         "--member-name",
         type=_member_name,

@@ -82,9 +82,7 @@ def claim(database: Database, claimant: Claimant, limit: int, now: datetime) -> 
     The cost depends on the number of slots and on `limit`, not on the number of tasks of any kind.
     """
     heads = choose(database, claimant, limit)
-    if not heads:
-        return []
-    return take(database, claimant, heads, now)
+    return take(database, claimant, heads, now) if heads else []
 
 
 def choose(database: Database, claimant: Claimant, limit: int) -> list[Head]:

@@ -168,8 +168,6 @@ class Worker:
             return not choose(self._database, self._claimant(everything), 1)
         return False
 
-    # Collect
-
     def _collect(self, wait: float) -> None:
         """Take what has finished; wait for the first, and a moment for more while work waits."""
         self._take_finished(wait)
@@ -191,8 +189,6 @@ class Worker:
                 self._settler.add(attempt)
                 self._pace.finished(attempt.seconds)
 
-    # Hand back
-
     def _hand_back_waiting(self) -> None:
         overdue = self._patience.is_over(self.slots.waiting)
         if overdue:
@@ -202,8 +198,6 @@ class Worker:
             # Only now: until here nothing starts that others may have taken.
             self.cluster.leases_in_doubt.clear()
             self._settler.settle()
-
-    # Claim
 
     def _claim(self) -> None:
         room = self._quarantine.room(self._pace.room(len(self._custody), self.slots.waiting))
@@ -256,8 +250,6 @@ class Worker:
     def _may_claim(self) -> bool:
         stopping = self._shutdown.requested.is_set() or self._stuck
         return not stopping and self.cluster.is_trusted()
-
-    # Stop
 
     def _drain(self) -> None:
         """Hand back what has not started, finish what runs, release what does not end in time."""

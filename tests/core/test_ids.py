@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skipper_django.core.errors import InvalidTaskId
-from skipper_django.core.ids import check_task_id, new_task_id, new_task_ids
+from skipper_django.core.ids import check_task_id, new_task_ids
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
 moments = st.datetimes(
@@ -23,7 +23,7 @@ moments = st.datetimes(
 
 @given(moments)
 def test_an_id_is_a_uuid_of_version_7_that_holds_its_time(now: datetime) -> None:
-    task_id = new_task_id(now)
+    (task_id,) = new_task_ids(now, 1)
 
     parsed = uuid.UUID(task_id)
     assert str(parsed) == task_id
@@ -34,7 +34,7 @@ def test_an_id_is_a_uuid_of_version_7_that_holds_its_time(now: datetime) -> None
 
 
 def test_ids_of_one_moment_differ() -> None:
-    assert len({new_task_id(NOON) for _ in range(10_000)}) == 10_000
+    assert len({next(new_task_ids(NOON, 1)) for _ in range(10_000)}) == 10_000
     many = set(new_task_ids(NOON, 10_000))
     assert len(many) == 10_000
     assert {(uuid.UUID(i).version, uuid.UUID(i).variant) for i in many} == {(7, uuid.RFC_4122)}
@@ -45,7 +45,9 @@ def test_a_later_id_sorts_later(now: datetime, later: int) -> None:
     if datetime.max.replace(tzinfo=UTC) - now <= timedelta(milliseconds=later):
         return
 
-    assert new_task_id(now) < new_task_id(now + timedelta(milliseconds=later + 1))
+    (earlier_id,) = new_task_ids(now, 1)
+    (later_id,) = new_task_ids(now + timedelta(milliseconds=later + 1), 1)
+    assert earlier_id < later_id
 
 
 @pytest.mark.parametrize("task_id", ["a", " ", "a ", "\U0001f680" * 255, "x" * 255, "\n", "\xa0"])

@@ -21,7 +21,8 @@ from skipper_django.store.database import Database
 from skipper_django.worker.alarm import Notices
 from tests import servers, tasks
 from tests.admin.test_pages import LIST, admin_alias, root
-from tests.pooler import NoPooler, Pooler
+from tests.guards import Unavailable
+from tests.pooler import Pooler
 from tests.servers_plugin import is_required
 from tests.waiting import wait_until
 from tests.worker import tasks as worker_tasks
@@ -48,7 +49,7 @@ def pooler(alias: str) -> Iterator[Pooler]:
     assert server is not None
     try:
         pooler = Pooler(server, POOL_SIZE)
-    except NoPooler as error:
+    except Unavailable as error:
         if is_required():
             raise
         pytest.skip(f"no pgbouncer: {error}")

@@ -14,6 +14,7 @@ from ...core.config import Config
 from ...overview import as_json, look
 from ...store.clock import clock_of
 from ...text_table import render
+from ..arguments import add_database
 
 CLEAR_SCREEN = "\x1b[H\x1b[2J"
 
@@ -42,12 +43,7 @@ class Command(BaseCommand):
             help="the cluster of this entry of TASKS (default: that of SKIPPER)",
         )
         add("--tenant", type=str, help="this tenant's cluster (default: SKIPPER['TENANT'])")
-        add(
-            "--database",
-            type=str,
-            metavar="ALIAS",
-            help="alias of the queue's database (default: SKIPPER['DATABASE'])",
-        )
+        add_database(add)
 
     def handle(self, *args: Any, **options: Any) -> None:
         config = _config(options["backend"], options["tenant"], options["database"])

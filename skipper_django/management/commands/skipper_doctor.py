@@ -12,6 +12,7 @@ from ... import conf
 from ...doctor import examine
 from ...doctor_text import as_json, as_lines
 from ...store.clock import clock_of
+from ..arguments import add_database
 
 EXIT_UNHEALTHY = 1
 
@@ -34,12 +35,7 @@ class Command(BaseCommand):
             "no task is deleted, and none that is being run is touched",
         )
         add("--json", action="store_true", help="the report as JSON")
-        add(
-            "--database",
-            type=str,
-            metavar="ALIAS",
-            help="alias of the queue's database (default: SKIPPER['DATABASE'])",
-        )
+        add_database(add)
 
     def handle(self, *args: Any, **options: Any) -> None:
         # Settings that cannot work are findings; defaults stand in for them.
