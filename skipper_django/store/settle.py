@@ -5,11 +5,12 @@ optimizer goes by primary key; and each can be repeated after a lost reply.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from ..core.outcome import Failed, Outcome, Released, Retry, Succeeded
+from ..core.states import TaskState
 from .add import MAX_CHARACTERS
 from .claim import Lease
 from .database import Database
@@ -95,12 +96,21 @@ def _write(
     if database.through_contention(lambda: database.execute(sql, params)) == len(batch):
         return []
     ids = ", ".join(str(lease.id) for lease, _ in batch)
-    tokens = dict(
-        database.rows(
-            f"SELECT id, lease_token FROM {database.tasks} WHERE id IN ({ids})"  # noqa: S608
-        )
+    rows = database.rows(
+        f"SELECT id, lease_token, status, attempts FROM {database.tasks} "  # noqa: S608
+        f"WHERE id IN ({ids})"
     )
-    return [pair for pair in batch if tokens.get(pair[0].id) != -pair[0].token]
+    found = {pk: told for pk, *told in rows}
+    return [pair for pair in batch if not _is_stored(*pair, found.get(pair[0].id))]
+
+
+def _is_stored(lease: Lease, outcome: Outcome, told: Sequence[int] | None) -> bool:
+    """Is it this outcome that ended the lease? A stand-in may have stored another one."""
+    if told is None:
+        return False
+    token, status, attempts = told
+    counted = lease.attempts - isinstance(outcome, Released)
+    return token == -lease.token and attempts == counted and status in STATES[type(outcome)]
 
 
 def _finish(database: Database, batch: Sequence[Settlement], now: datetime) -> Assignments:
@@ -181,4 +191,12 @@ WRITERS: dict[type[Any], Callable[[Database, Sequence[Settlement], datetime], As
     Retry: _retry,
     Failed: _fail,
     Released: _release,
+}
+
+# What a row may be in once an outcome is stored and nobody has claimed it again.
+STATES: dict[type[Any], Container[int]] = {
+    Succeeded: (TaskState.SUCCESSFUL,),
+    Retry: (TaskState.SCHEDULED, TaskState.READY, TaskState.CANCELLED),
+    Failed: (TaskState.FAILED,),
+    Released: (TaskState.READY, TaskState.CANCELLED),
 }

@@ -46,13 +46,22 @@ class Renewal(NamedTuple, Generic[Held]):
 def renew(
     database: Database, leases: Sequence[Held], now: datetime, lease_duration: float
 ) -> Renewal[Held]:
-    """Push the expiry of the leases forward, in one statement."""
+    """Push the expiry of the leases forward, in one statement; never back.
+
+    A task may hold the interpreter while a renewal is on its way to the driver. Its stand-in has
+    renewed the leases by the time that it is sent.
+    """
     if not leases:
         return Renewal([], [])
     newest = list({lease.id: lease for lease in leases}.values())
-    sql = f"UPDATE {database.tasks} SET lease_expires_at = %s WHERE {fence(newest)}"  # noqa: S608
-    expires = database.to_db(now + timedelta(seconds=lease_duration))
-    if database.through_contention(lambda: database.execute(sql, [expires])) == len(leases):
+    moment = database.dialect.instant_parameter
+    sql = (
+        f"UPDATE {database.tasks} SET lease_expires_at = "  # noqa: S608
+        f"CASE WHEN lease_expires_at > {moment} THEN lease_expires_at ELSE {moment} END "
+        f"WHERE {fence(newest)}"
+    )
+    expires = [database.to_db(now + timedelta(seconds=lease_duration))] * 2
+    if database.through_contention(lambda: database.execute(sql, expires)) == len(leases):
         return Renewal([], [])
     ids = _list(lease.id for lease in newest)
     tokens = dict(

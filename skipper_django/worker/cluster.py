@@ -74,7 +74,7 @@ class Cluster:
     def join(self) -> None:
         """Register by a first heartbeat; raises MemberNameTaken for a chosen name in use."""
         if not self._registers:
-            self._tell_start()
+            self._database.telemetry.started(self.member_id, self._applicant.concurrency)
             return
         started = monotonic()
         self._register()
@@ -193,12 +193,9 @@ class Cluster:
 
     def beat(self) -> None:
         """One heartbeat and one look at the others."""
-        started = monotonic()
-        now, report = self._clock.now(), self._report()
-        alive = members.beat(
-            self._database, self.tenant, self.member_id, self.incarnation, report, now
-        )
-        self._database.telemetry.beaten(monotonic() - started)
+        started, alive = self._tell()
+        if monotonic() - started > self._config.cluster_heartbeat_interval:
+            started, alive = self._tell()  # a task kept the interpreter: that was an old moment
         if alive and not self.is_trusted():
             # Silent for its whole window: whoever saw it dead may take leases of this incarnation
             # back, even later, so that it must not claim under it again.
@@ -207,6 +204,14 @@ class Cluster:
         if not alive:
             self._rejoin()
         self._look(started)
+
+    def _tell(self) -> tuple[float, bool]:
+        started, report = monotonic(), self._report()
+        alive = members.beat(
+            self._database, self.tenant, self.member_id, self.incarnation, report, self._clock.now()
+        )
+        self._database.telemetry.beaten(monotonic() - started)
+        return started, alive
 
     def _look(self, started: float) -> None:
         now = self._clock.now()
@@ -221,10 +226,7 @@ class Cluster:
         self._beaten_at = started
         if self.view.divided_among != divided_among:
             self.on_change()
-        has_range = any(
-            row.incarnation == self.incarnation and row.state is MemberState.ACTIVE
-            for row in self.view.live
-        )
+        has_range = self.incarnation in {incarnation for incarnation, _ in self.view.divided_among}
         self._database.telemetry.viewed(len(self.view.live), has_range, seconds)
         first = self.view.live[0].member_id if self.view.live else ""
         if first == self.member_id and started - self._pruned_at > PRUNE_EVERY_SECONDS:
@@ -277,9 +279,6 @@ class Cluster:
         self.member_id = registration.register(former)
         if registration.taken_over is not None:
             self.taken_over = registration.taken_over
-        self._tell_start()
-
-    def _tell_start(self) -> None:
         self._database.telemetry.started(self.member_id, self._applicant.concurrency)
 
     def _rejoin(self) -> None:

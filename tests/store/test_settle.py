@@ -233,6 +233,22 @@ def test_a_repeated_settle_changes_nothing_and_counts_as_stored(
     assert columns(database, lease) == stored
 
 
+@pytest.mark.parametrize("name", [name for name in OUTCOMES if name != "released"])
+def test_an_outcome_is_lost_where_another_one_ended_the_lease(
+    database: Database, name: str
+) -> None:
+    """A stand-in has handed the task back: whoever ran it all the same must hear of it."""
+    outcome = OUTCOMES[name]
+    lease, other = leases(database, 2)
+    settle(database, [(lease, Released())], LATER)
+    before = columns(database, lease)
+
+    lost = settle(database, [(lease, outcome), (other, outcome)], LATER)
+
+    assert lost == [(lease, outcome)]
+    assert columns(database, lease) == before
+
+
 @any_outcome
 def test_a_lease_that_was_taken_back_stores_nothing(database: Database, outcome: Outcome) -> None:
     (lease,) = leases(database)
@@ -361,6 +377,15 @@ def test_renewal_pushes_the_expiry_forward(database: Database) -> None:
     assert {task.lease_expires_at for task in all_rows(database)} == {
         NOW + MINUTE + timedelta(seconds=45)
     }
+
+
+def test_renewal_never_takes_time_away(database: Database) -> None:
+    """One that a held interpreter kept from the driver comes after those of the stand-in."""
+    held = leases(database, 3)
+    renew(database, held, LATER, 60)
+
+    assert renew(database, held, NOW, 60).lost == []
+    assert {task.lease_expires_at for task in all_rows(database)} == {LATER + timedelta(seconds=60)}
 
 
 def test_renewal_is_one_statement_also_for_the_same_moment(database: Database) -> None:

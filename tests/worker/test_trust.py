@@ -15,6 +15,7 @@ from skipper_django.core.config import Config
 from skipper_django.core.outcome import Released
 from skipper_django.core.states import TaskState
 from skipper_django.models import Member, Task
+from skipper_django.store import members
 from skipper_django.store.claim import choose, claim, take
 from skipper_django.store.database import Database
 from skipper_django.store.settle import settle
@@ -106,6 +107,24 @@ def test_what_waits_in_a_silent_member_is_handed_back_when_it_comes_back(
     assert (released.attempts, released.lost_leases) == (0, 0)
     assert worker.cluster.incarnation != incarnation
     assert worker.slots._executor.holds_leases()
+
+
+@pytest.mark.case("R17")
+def test_a_heartbeat_that_was_held_on_its_way_tells_no_old_moment(
+    alias: str, worker: Worker, clock: ManualClock
+) -> None:
+    """A task kept the interpreter between the clock and the driver; its stand-in has beaten."""
+    worker.cluster.beaten_for = clock.monotonic
+    beat, held = members.beat, [50.0]
+
+    def late(*told: Any) -> bool:
+        clock.advance(held.pop() if held else 0.0)
+        return beat(*told)
+
+    with mock.patch.object(members, "beat", late):
+        worker.cluster.beat()
+
+    assert Member.objects.using(alias).get().heartbeat_at == clock.now()
 
 
 def test_a_member_that_joins_again_while_it_drains_says_so_at_once(
