@@ -103,6 +103,7 @@ def test_interpreter_kept_beyond_the_timeout(bed: Bed) -> None:
     bed.audit(bed.effects.recovery(start, others), failed={poison: "timeout"})
 
 
+@pytest.mark.long
 @pytest.mark.fault(
     "a task that keeps the interpreter for twice the lease and the window",
     "its stand-in keeps lease and member alive: nothing twice",
