@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ COLUMNS = {
     "ord": "smallint",
     "lease_token": "bigint",
 }
-PARAMETERS = 9  # the columns before `lane`; the numbers behind are written out
+PARAMETERS = 9  # the columns before `lane`, of rows that are written with others
 MAX_ROWS = 1_000
 # A statement stays well under the smallest packet limit among the servers (MariaDB, 16 MiB).
 MAX_CHARACTERS = 1_000_000
@@ -69,7 +69,8 @@ def add(database: Database, tasks: Sequence[NewTask], now: datetime) -> set[str]
     def write() -> set[str]:
         with nullcontext() if single else transaction.atomic(database.alias, savepoint=False):
             if nonce is None and len(tasks) > 1 and database.dialect.has_copy:
-                copy_in(database, COLUMNS, (_rows(batch, now, nonce) for batch in batches))
+                rows = (_rows(batch, now, nonce, datetime.isoformat) for batch in batches)
+                copy_in(database, COLUMNS, rows)
                 return set()
             for batch in batches:
                 _insert(database, batch, now, nonce)
@@ -96,7 +97,7 @@ def _batches(tasks: Sequence[NewTask], most: int) -> Iterator[list[NewTask]]:
 def _insert(database: Database, tasks: Sequence[NewTask], now: datetime, nonce: int | None) -> None:
     ignore = "" if nonce is None else database.dialect.ignore_duplicates
     into = f"INSERT INTO {database.tasks} ({', '.join(COLUMNS)}) "
-    rows = list(_rows(tasks, now, nonce))
+    rows = list(_rows(tasks, now, nonce, database.to_db))
     if len(rows) > 1 and database.dialect.inserts_from_json:
         # One parameter instead of thousands, each of which the driver would adapt in Python.
         record = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
@@ -104,37 +105,36 @@ def _insert(database: Database, tasks: Sequence[NewTask], now: datetime, nonce: 
         sql = f"{into}SELECT * FROM json_to_recordset(%s::json) AS row({record}){ignore}"  # noqa: S608
         database.execute(sql, [listed])
         return
+    # The text of one row never changes: SQLite and some drivers have it parsed already. For many,
+    # the numbers are written out, as adapting a parameter takes longer.
+    adapted = PARAMETERS if len(rows) > 1 else len(COLUMNS)
     params: list[Any] = []
     values = []
     for row in rows:
-        params += [
-            database.to_db(value) if isinstance(value, datetime) else value
-            for value in row[:PARAMETERS]
-        ]
-        numbers = ", ".join(
-            "NULL" if number is None else str(number) for number in row[PARAMETERS:]
-        )
-        values.append(f"(%s, %s, %s, %s, %s, %s, %s, %s, %s, {numbers})")
+        params += row[:adapted]
+        numbers = ["NULL" if number is None else str(number) for number in row[adapted:]]
+        values.append(f"({', '.join(['%s'] * adapted + numbers)})")
     database.execute(f"{into}VALUES {', '.join(values)}{ignore}", params)
 
 
-def _rows(tasks: Sequence[NewTask], now: datetime, nonce: int | None) -> Iterator[tuple[Any, ...]]:
+def _rows(
+    tasks: Sequence[NewTask], now: datetime, nonce: int | None, adapt: Callable[[datetime], Any]
+) -> Iterator[tuple[Any, ...]]:
+    moment = adapt(now)
     for task in tasks:
-        yield (*_texts(task, now), *_numbers(task, now, nonce))
-
-
-def _texts(task: NewTask, now: datetime) -> tuple[Any, ...]:
-    return (
-        task.task_id,
-        task.tenant,
-        task.queue_name,
-        task.name,
-        task.backend,
-        task.args,
-        task.kwargs,
-        task.run_after or now,
-        now,
-    )
+        run_after = moment if task.run_after is None else adapt(task.run_after)
+        yield (
+            task.task_id,
+            task.tenant,
+            task.queue_name,
+            task.name,
+            task.backend,
+            task.args,
+            task.kwargs,
+            run_after,
+            moment,
+            *_numbers(task, now, nonce),
+        )
 
 
 def _numbers(task: NewTask, now: datetime, nonce: int | None) -> tuple[int | None, ...]:

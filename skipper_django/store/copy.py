@@ -1,16 +1,18 @@
 """PostgreSQL's COPY: the server takes the first rows in while the next are written out here."""
 
+import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import Any
 
 from .database import Database
 
 _ESCAPES = {ord("\\"): "\\\\", ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\r"}
+_must_escape = re.compile(r"[\\\t\n\r]").search
 
 
 def copy_in(
-    database: Database, columns: Iterable[str], batches: Iterable[Iterable[Sequence[Any]]]
+    database: Database,
+    columns: Iterable[str],
+    batches: Iterable[Iterable[Sequence[str | int | None]]],
 ) -> None:
     """Add the rows of all batches to the tasks, in one statement; NULL for None."""
     sql = f"COPY {database.tasks} ({', '.join(columns)}) FROM STDIN"
@@ -21,13 +23,11 @@ def copy_in(
             copy.write("".join(map(_line, batch)))
 
 
-def _line(row: Sequence[Any]) -> str:
+def _line(row: Sequence[str | int | None]) -> str:
     return "\t".join(map(_field, row)) + "\n"
 
 
-def _field(value: Any) -> str:
+def _field(value: str | int | None) -> str:
     if isinstance(value, str):
-        return value if value.isalnum() else value.translate(_ESCAPES)
-    if value is None:
-        return "\\N"
-    return value.isoformat() if isinstance(value, datetime) else str(value)
+        return value.translate(_ESCAPES) if _must_escape(value) else value
+    return "\\N" if value is None else str(value)

@@ -45,7 +45,10 @@ class Dialect:
     # Times
 
     def to_db(self, moment: datetime) -> Any:
-        return moment.astimezone(UTC).replace(tzinfo=None)
+        # As text: drivers take their time to write a datetime out. Always six decimals: SQLite
+        # compares times as text.
+        naive = moment.astimezone(UTC).replace(tzinfo=None)
+        return naive.isoformat(sep=" ", timespec="microseconds")
 
     def from_db(self, value: Any) -> datetime | None:
         if isinstance(value, str):

@@ -1,7 +1,5 @@
 """SQLite."""
 
-from datetime import UTC, datetime
-from typing import Any
 
 from django.db import DatabaseError
 
@@ -17,11 +15,6 @@ class SQLite(Dialect):
     counts_commits = True
     instant_type = "datetime"
     clock_sql = "SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')"
-
-    def to_db(self, moment: datetime) -> Any:
-        # Always six decimals: times are compared as text.
-        naive = moment.astimezone(UTC).replace(tzinfo=None)
-        return naive.isoformat(sep=" ", timespec="microseconds")
 
     def is_moment(self, column: str) -> str:
         # The column keeps any text; asked to add, datetime() makes a 1st of May of a 31st of April.
