@@ -1,8 +1,9 @@
-"""python -m benchmarks [run] | claim | latency | compare | report
+"""python -m benchmarks [run] | claim | latency | profile | compare | report
 
 run      measure, print the table, keep the figures in build/benchmarks/ (also without a name)
 claim    that part of it: claims as the backlog, the other rows and the members grow
 latency  that part of it: the pick-up of an idle worker, woken and by polling alone
+profile  the steps that a draining worker spends its time in
 compare  install the peers, run them beside us, print every target with our ratio
 report   print the last tables again, or write them into documents between their markers
 """
@@ -14,11 +15,12 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from benchmarks import compare, report, run
+from benchmarks import compare, profile, report, run
 
 # Each module has `add_arguments(parser)` and `main(options)`; its first line says what it does.
 COMMANDS = {
     "run": run,
+    "profile": profile,
     "compare": compare,
     "report": report,
 }

@@ -31,12 +31,18 @@ SETTINGS = {"CLUSTER_HEARTBEAT_INTERVAL": HEARTBEAT_SECONDS}
 TRICKLE_PAUSE_SECONDS = 0.01
 
 
+def measure_many(bench: Bench) -> Figures:
+    """How fast as many members drain, each its own range, and how often they were in the way."""
+    figures = _contention(bench, "ranges", {"STEAL_AFTER": None})
+    return {f"many_{name}": figures[f"contention_ranges_{name}"] for name in ("rate", "lost")}
+
+
 def measure_contention(bench: Bench) -> Figures:
     """Lost races of many members with ranges of their own, and of as many without."""
     return {**_contention(bench, "ranges"), **_contention(bench, "whole_queue")}
 
 
-def _contention(bench: Bench, gate: str) -> Figures:
+def _contention(bench: Bench, gate: str, others: dict[str, Any] | None = None) -> Figures:
     """All members have joined before the first of them fetches."""
     plan = bench.plan
     bench.clear()
@@ -45,7 +51,7 @@ def _contention(bench: Bench, gate: str) -> Figures:
     start.unlink(missing_ok=True)
     os.environ[START_VARIABLE] = str(start)
     processes = ("--processes", str(plan.members))
-    settings = {**SETTINGS, "TASK_PARTITIONING": f"benchmarks.gate.{gate}"}
+    settings = {**SETTINGS, "TASK_PARTITIONING": f"benchmarks.gate.{gate}", **(others or {})}
     with _skipper(settings), worker(bench.target.directory, *processes) as running:
         wait_until(lambda: Member.objects.count() == plan.members)
         _wait_for_heartbeats()  # now each has seen all others

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from statistics import median
+
+from benchmarks import raw
 from benchmarks.databases import StatementCounter
 from benchmarks.effects import middle_rate
 from benchmarks.processes import worker
@@ -12,6 +15,8 @@ def measure(bench: Bench) -> Figures:
     figures: Figures = {}
     for processes in bench.plan.processes:
         figures |= medians(lambda n=processes: drain(bench, n), bench.plan.repeats)  # type: ignore[misc]
+    figures["raw_limit"] = median(raw.rate(bench) for _ in range(bench.plan.repeats))
+    figures["drain_share"] = figures["drain_1"] / figures["raw_limit"]
     return figures
 
 

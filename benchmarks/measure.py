@@ -16,6 +16,7 @@ PARTS = {
     "enqueue": "benchmarks.enqueue:measure",
     "drain": "benchmarks.drain:measure",
     "statements": "benchmarks.drain:measure_statements",
+    "many": "benchmarks.cluster:measure_many",
     "claim": "benchmarks.claim:measure",
     "idle": "benchmarks.idle:measure",
     "polling": "benchmarks.idle:measure_polling",
@@ -35,7 +36,7 @@ def measure(target: Target, plan: Plan, parts: list[str]) -> dict[str, float]:
     effects = target.directory / "effects"
     os.environ.update(target.environment(), **{PATH_VARIABLE: str(effects)})
     target.create()
-    _set_up()
+    set_up()
     from benchmarks.queue import Bench
 
     bench = Bench(target, plan, Effects(effects))
@@ -49,7 +50,7 @@ def measure(target: Target, plan: Plan, parts: list[str]) -> dict[str, float]:
     return {**figures, "tasks_checked": bench.checked}
 
 
-def _set_up() -> None:
+def set_up() -> None:
     import django
     from django.core.management import call_command
 

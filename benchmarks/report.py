@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import arguments, comparison, results
+from benchmarks import arguments, comparison, profile, results
 from benchmarks.databases import NAMES
 from benchmarks.results import Results
 
@@ -37,6 +37,12 @@ ROWS = (
     Row("drain, 1 process (tasks/s)", "{:,.0f}", ("drain_1",)),
     Row("drain, 2 processes (tasks/s)", "{:,.0f}", ("drain_2",)),
     Row("drain, 4 processes (tasks/s)", "{:,.0f}", ("drain_4",)),
+    Row("drain, 16 processes that begin together (tasks/s)", "{:,.0f}", ("many_rate",)),
+    Row("their lost races", "{:,.0f}", ("many_lost",)),
+    Row(
+        "claim and finish alone, plain driver, batches of 100 (tasks/s)", "{:,.0f}", ("raw_limit",)
+    ),
+    Row("drain, 1 process, as a share of it", "{:.0%}", ("drain_share",)),
     Row("statements a task, draining", "{:.3f}", ("statements_per_task",)),
     Row("pick-up when idle, p50 / p99 (ms)", "{:.1f} / {:.1f}", ("pick_up_p50", "pick_up_p99")),
     Row("statements/s when idle", "{:.1f}", ("idle_statements",)),
@@ -178,6 +184,8 @@ def _last_blocks(directory: Path) -> dict[str, str]:
     blocks = {}
     with contextlib.suppress(FileNotFoundError):
         blocks["benchmarks"] = render(results.load(directory))
+    with contextlib.suppress(FileNotFoundError):
+        blocks["profile"] = profile.render(results.load(directory, profile.LAST))
     with contextlib.suppress(FileNotFoundError):
         blocks["compare"] = comparison.render(comparison.load_last(directory), directory)
     return blocks

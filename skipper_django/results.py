@@ -15,7 +15,7 @@ from .core.states import TaskState
 
 if TYPE_CHECKING:
     from .models import Task as TaskRow
-    from .store.claim import Lease
+    from .store.lease import Lease
 
 STATUS = {
     TaskState.SCHEDULED: TaskResultStatus.READY,

@@ -16,10 +16,11 @@ from .core.config import Config
 from .core.outcome import Outcome
 from .enqueue import Call
 from .janitor import Janitor
-from .store.claim import Claimant, Lease, choose, take
+from .store.claim import Claimant, choose, take
 from .store.clock import clock_of, use_clock
 from .store.database import Database
 from .store.lanes import lanes_in_use
+from .store.lease import Lease
 from .store.settle import settle
 from .worker.execute import Attempt, Executor
 

@@ -6,7 +6,7 @@ READY. Two members that choose the same row differ in the update: one of them ge
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import sqrt
 from typing import Any, NamedTuple
@@ -15,46 +15,8 @@ from ..core.buckets import BUCKETS, BucketRange
 from ..core.tokens import new_token, tokens_of
 from .database import Database
 from .dialects.base import Part, still
+from .lease import Lease, lease_of, payload
 from .repair import LONG_AGO, UNREADABLE, may_be_bad_rows, mend_due_times, park_unclaimable
-
-# What a worker needs to know of a task to run it.
-PAYLOAD = (
-    "id", "task_id", "name", "queue_name", "backend", "priority", "args", "kwargs", "attempts",
-    "lost_leases", "worker_ids", "errors", "run_after", "enqueued_at", "started_at",
-)  # fmt: skip
-
-
-@dataclass(slots=True)
-class Lease:
-    """The right to run one task until `lease_expires_at`; every write back proves the token."""
-
-    id: int
-    task_id: str
-    name: str
-    queue_name: str
-    backend: str
-    priority: int
-    # Not in the repr, which reports of errors show.
-    args: str = field(repr=False)
-    kwargs: str = field(repr=False)
-    attempts: int  # claims that counted, this one included
-    lost_leases: int
-    worker_ids: str  # one a line, this one the last
-    errors: str | None = field(repr=False)
-    run_after: datetime  # due since
-    enqueued_at: datetime
-    started_at: datetime
-    token: int
-    last_attempted_at: datetime
-    # Monotonic: past it a worker that was stopped must not start the task any more.
-    trusted_until: float = float("inf")
-    begun: float = 0.0  # monotonic; 0: it has not started
-    seconds: float = 0.0  # how long it ran
-
-    @property
-    def policy_attempt(self) -> int:
-        """The number of this attempt for the retry policy: lost leases are not its business."""
-        return self.attempts - self.lost_leases
 
 
 class Head(NamedTuple):
@@ -186,9 +148,8 @@ def take(
 def _taken(
     database: Database, sql: str, params: Sequence[Any], listed: str, token: int
 ) -> list[tuple[Any, ...]]:
-    payload = ", ".join(PAYLOAD)
     if database.dialect.updates_return_rows:
-        update = f"{sql} RETURNING {payload}"
+        update = f"{sql} RETURNING {payload(database)}"
         return database.through_contention(lambda: database.rows(update, params))
     if not database.through_contention(lambda: database.execute(sql, params)):
         return []
@@ -197,7 +158,7 @@ def _taken(
 
 def _held(database: Database, listed: str, token: int) -> list[tuple[Any, ...]]:
     return database.rows(
-        f"SELECT {', '.join(PAYLOAD)} FROM {database.tasks} "  # noqa: S608
+        f"SELECT {payload(database)} FROM {database.tasks} "  # noqa: S608
         f"WHERE id IN ({listed}) AND lease_token = %s",
         [token],
     )
@@ -228,21 +189,11 @@ def held_by(
     """What an incarnation of a member holds, by the rows: it may not know, if a reply was lost."""
     first, last = tokens_of(incarnation)
     rows = database.rows(
-        f"SELECT {', '.join(PAYLOAD)}, lease_token FROM {database.tasks} "  # noqa: S608
+        f"SELECT {payload(database)}, lease_token FROM {database.tasks} "  # noqa: S608
         f"WHERE lane IN ({', '.join(map(str, lanes))}) AND status = 2 "
         f"AND lease_token BETWEEN {first} AND {last}"
     )
     return [lease_of(database, row, token, now) for *row, token in rows]
-
-
-def lease_of(database: Database, row: Sequence[Any], token: int, now: datetime) -> Lease:
-    """The lease of a row of PAYLOAD that was claimed at `now`."""
-    *values, run_after, enqueued_at, started_at = row
-    from_db = database.dialect.from_db
-    # MySQL reads its zero dates as NULL.
-    moments = (from_db(moment) or now for moment in (run_after, enqueued_at, started_at))
-    values += [*moments, token, now]
-    return Lease(*values)
 
 
 def _occupied_parts(database: Database, claimant: Claimant) -> list[Part]:

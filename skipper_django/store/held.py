@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from .claim import PAYLOAD, Lease, lease_of
 from .database import Database
+from .lease import Lease, lease_of, payload
 from .settle import HasToken, fence
 
 BATCH = 1_000
@@ -14,7 +14,7 @@ def load(database: Database, held: Sequence[HasToken]) -> list[Lease]:
     leases = []
     for start in range(0, len(held), BATCH):
         rows = database.rows(
-            f"SELECT {', '.join(PAYLOAD)}, lease_token, last_attempted_at "  # noqa: S608
+            f"SELECT {payload(database)}, lease_token, last_attempted_at "  # noqa: S608
             f"FROM {database.tasks} WHERE {fence(held[start : start + BATCH])}"
         )
         for *row, token, claimed_at in rows:

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from ..core.outcome import Failed, Outcome, Released, Retry, Succeeded
 from ..core.states import TaskState
 from .add import MAX_CHARACTERS
-from .claim import Lease
 from .database import Database
+from .lease import Lease
 
 Settlement = tuple[Lease, Outcome]
 

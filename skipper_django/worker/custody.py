@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from math import inf
 
 from ..core.clock import monotonic
-from ..store.claim import Lease
+from ..store.lease import Lease
 from .pulse import Pulse, deadline_after
 
 

@@ -48,7 +48,7 @@ from ..lookup import resolve, stored_task
 from ..registry import DEFAULT_BACKOFF, argument_names, sensitive_names
 from ..results import as_project_time, leased_result, task_errors
 from ..signals import task_retrying
-from ..store.claim import Lease
+from ..store.lease import Lease
 
 logger = logging.getLogger("skipper_django.worker")
 

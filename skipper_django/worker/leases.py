@@ -6,8 +6,8 @@ import threading
 from ..core.clock import Clock, monotonic
 from ..core.telemetry import Telemetry
 from ..signals import lease_lost
-from ..store.claim import Lease
 from ..store.database import Database
+from ..store.lease import Lease
 from ..store.upkeep import renew
 from .custody import Custody
 from .execute import log_fields

@@ -10,8 +10,9 @@ from ..core.clock import Clock, monotonic
 from ..core.config import Config
 from ..core.telemetry import SILENT, Telemetry
 from ..janitor import Janitor
-from ..store.claim import Claimant, Lease, choose, take
+from ..store.claim import Claimant, choose, take
 from ..store.database import Database
+from ..store.lease import Lease
 from .alarm import Alarm
 from .arrivals import Arrivals
 from .cluster import Cluster

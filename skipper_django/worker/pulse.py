@@ -16,7 +16,7 @@ from typing import Protocol
 
 from ..core.clock import monotonic
 from ..core.config import Config
-from ..store.claim import Lease
+from ..store.lease import Lease
 from .process import start_of
 from .timeouts import GRACE_SECONDS
 

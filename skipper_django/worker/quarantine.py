@@ -7,7 +7,7 @@ lost two: the guilty one then takes nobody with it.
 
 from collections.abc import Callable, Sequence
 
-from ..store.claim import Lease
+from ..store.lease import Lease
 from ..store.upkeep import MAX_LOST_LEASES
 from .custody import Custody
 from .settle import Settler

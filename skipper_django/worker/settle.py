@@ -9,8 +9,9 @@ from django.db import DatabaseError
 from ..core.clock import Clock, monotonic
 from ..core.outcome import Failed, Outcome, Released, Retry, describe_error
 from ..core.reasons import FailReason
-from ..store.claim import Lease, held_by
+from ..store.claim import held_by
 from ..store.database import Database
+from ..store.lease import Lease
 from ..store.settle import settle
 from .custody import Custody
 from .execute import HasMemberId, log_fields

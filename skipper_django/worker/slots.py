@@ -14,7 +14,7 @@ from asgiref.sync import sync_to_async
 from ..core.clock import monotonic
 from ..core.errors import TaskTimeout
 from ..core.outcome import Outcome, Released
-from ..store.claim import Lease
+from ..store.lease import Lease
 from .connections import CLOSE_AFTER_IDLE_SECONDS, ThreadConnections
 from .custody import Custody
 from .execute import Attempt, Executor

@@ -23,10 +23,10 @@ from ..core.clock import monotonic
 from ..core.config import Config
 from ..core.telemetry import Telemetry
 from ..store import members
-from ..store.claim import Lease
 from ..store.clock import clock_of
 from ..store.database import Database
 from ..store.held import load
+from ..store.lease import Lease
 from ..store.upkeep import BATCH, renew
 from . import timeouts
 from .custody import Custody

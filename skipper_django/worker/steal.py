@@ -6,8 +6,9 @@ from datetime import timedelta
 from ..core.buckets import Share
 from ..core.clock import Clock, monotonic
 from ..janitor import Janitor
-from ..store.claim import Claimant, Lease, choose_overdue, take
+from ..store.claim import Claimant, choose_overdue, take
 from ..store.database import Database
+from ..store.lease import Lease
 
 STEAL_EVERY_SECONDS = 1.0
 RECLAIM_EVERY_SECONDS = 5.0

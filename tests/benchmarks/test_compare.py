@@ -13,7 +13,7 @@ from benchmarks.compare import _medians
 from benchmarks.effects import LINE, Effects, NotExactlyOnce
 from benchmarks.peers import OURS, PEERS, load
 from benchmarks.results import Results
-from benchmarks.targets import Against, Elsewhere, Figures, Known, OfRun, Ours, entry
+from benchmarks.targets import Against, Figures, Known, OfRun, Ours, entry
 
 PLAN = {"seconds": 2.0, "waiting": 100, "samples": 5, "rounds": 1}
 
@@ -110,7 +110,7 @@ def test_what_was_not_measured_has_no_line_or_no_verdict() -> None:
     assert Ours("flat", ("sqlite", "x"), ("sqlite", "y"), 0.7).lines(known(5.0)) == []
     (line,) = Against("drain", ("x",), ("sqlite",)).lines(Known({"huey on sqlite": {"x": 4.0}}))
     assert cells(line)[1:] == ["huey 4/s", "-", "-", ">= 1 x", "-"]
-    assert cells(Elsewhere("claim", "claim", "flat").lines(Known({}))[0])[2] == "`claim`"
+    assert cells(OfRun("x", lambda f: f["x"], most=1).lines(Known({}))[0])[2] == "`run`"
 
 
 def test_our_own_figures_stand_against_each_other() -> None:

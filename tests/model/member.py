@@ -9,7 +9,8 @@ from skipper_django.core.config import Config
 from skipper_django.core.outcome import Failed, Outcome, Released, Retry, Succeeded
 from skipper_django.core.reasons import FailReason
 from skipper_django.janitor import Janitor
-from skipper_django.store.claim import Claimant, Head, Lease, choose, take
+from skipper_django.store.claim import Claimant, Head, choose, take
+from skipper_django.store.lease import Lease
 from skipper_django.worker.cluster import Cluster
 from skipper_django.worker.custody import Custody
 from skipper_django.worker.execute import Executor

@@ -22,7 +22,7 @@ from skipper_django.core.config import Config
 from skipper_django.core.outcome import Failed, Outcome, Released, Retry, Succeeded
 from skipper_django.core.reasons import FailReason
 from skipper_django.store.add import add
-from skipper_django.store.claim import Lease
+from skipper_django.store.lease import Lease
 from skipper_django.worker import loop
 from skipper_django.worker.leases import LeaseKeeper
 from skipper_django.worker.loop import Worker

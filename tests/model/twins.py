@@ -13,8 +13,8 @@ from typing import Any
 from unittest import mock
 
 from skipper_django.store import members, settle, upkeep
-from skipper_django.store.claim import Lease
 from skipper_django.store.database import Database
+from skipper_django.store.lease import Lease
 from skipper_django.store.upkeep import ORD_WHEN_READY
 from skipper_django.worker.cluster import Cluster
 from skipper_django.worker.leases import LeaseKeeper

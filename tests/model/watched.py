@@ -18,8 +18,8 @@ from skipper_django.core.outcome import Failed, Released, Retry, Succeeded
 from skipper_django.core.telemetry import SILENT, Telemetry
 from skipper_django.models import Member, Task
 from skipper_django.store import settle as store_settle
-from skipper_django.store.claim import Lease
 from skipper_django.store.database import Database
+from skipper_django.store.lease import Lease
 from skipper_django.store.settle import Settlement
 from skipper_django.worker.slots import Slots
 from tests.model.model import Model, Promise

@@ -16,8 +16,9 @@ from skipper_django.core.buckets import ALL_BUCKETS, BucketRange, bucket_of, lan
 from skipper_django.core.states import TaskState
 from skipper_django.models import Task
 from skipper_django.store.add import NewTask
-from skipper_django.store.claim import Claimant, Lease, claim
+from skipper_django.store.claim import Claimant, claim
 from skipper_django.store.database import Database
+from skipper_django.store.lease import Lease
 from tests.waiting import wait_until
 
 T = TypeVar("T")

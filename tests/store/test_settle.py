@@ -16,8 +16,9 @@ from skipper_django.core.outcome import Failed, Outcome, Released, Retry, Succee
 from skipper_django.core.reasons import FailReason
 from skipper_django.core.states import TaskState
 from skipper_django.models import Task
-from skipper_django.store.claim import Lease, claim
+from skipper_django.store.claim import claim
 from skipper_django.store.database import Database
+from skipper_django.store.lease import Lease
 from skipper_django.store.settle import settle
 from skipper_django.store.upkeep import expired, promote, reclaim, renew
 from tests.store.support import (

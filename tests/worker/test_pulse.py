@@ -12,7 +12,7 @@ import pytest
 from skipper_django.core.clock import monotonic
 from skipper_django.core.config import Config
 from skipper_django.core.telemetry import SILENT
-from skipper_django.store.claim import Lease
+from skipper_django.store.lease import Lease
 from skipper_django.worker import pulse as pulses
 from skipper_django.worker.custody import Custody
 from skipper_django.worker.leases import report_lost

@@ -58,6 +58,10 @@ class Dialect:
         moment: datetime = value
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
+    def moment(self, column: str) -> str:
+        """The column for a SELECT, as the driver reads it soonest; from_db() takes what comes."""
+        return column
+
     def is_moment(self, column: str) -> str:
         """A condition: what the column holds can be read, and compares as the moment it is."""
         return f"{column} IS NOT NULL"

@@ -1,6 +1,8 @@
 """MySQL and MariaDB."""
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
 
 from django.db import DatabaseError
 
@@ -44,6 +46,15 @@ class MySQL(Dialect):
         collation = "utf8mb4_nopad_bin" if self.is_mariadb else "utf8mb4_0900_bin"
         return f" CHARACTER SET utf8mb4 COLLATE {collation}"
 
+    def moment(self, column: str) -> str:
+        return f"CAST({column} AS CHAR)"  # the driver reads a datetime ten times as long as text
+
+    def from_db(self, value: Any) -> datetime | None:
+        try:
+            return super().from_db(value)
+        except ValueError:  # a zero date, which the driver would read as NULL
+            return None
+
     def is_moment(self, column: str) -> str:
         # Zero dates, and dates with a zero in them: the driver reads them as NULL.
         return f"({column} >= '0001-01-01' AND DAYOFMONTH({column}) > 0)"
@@ -75,9 +86,9 @@ class MySQL(Dialect):
         self, table: str, parts: Sequence[Part], per_part: int, limit: int, status: int = 1
     ) -> str:
         union = " UNION ALL ".join(
-            f"(SELECT id, lane, slot, ord, run_after FROM {table} "  # noqa: S608
+            f"(SELECT id, lane, slot, ord, {self.moment('run_after')} AS due FROM {table} "  # noqa: S608
             f"WHERE lane = {part.lane} AND status = {status} AND slot = {part.slot}{border(part)} "
             f"ORDER BY ord, run_after, id LIMIT {per_part})"
             for part in parts
         )
-        return f"{union} ORDER BY ord, run_after, id LIMIT {limit}"
+        return f"{union} ORDER BY ord, due, id LIMIT {limit}"

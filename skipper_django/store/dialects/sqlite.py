@@ -1,6 +1,5 @@
 """SQLite."""
 
-
 from django.db import DatabaseError
 
 from .base import Dialect
