@@ -7,7 +7,7 @@ from ..core.clock import monotonic
 from ..core.hint import ANYWHERE, Hint
 from .slots import Finished
 
-LOOK_EVERY_SECONDS = 0.05
+LOOK_EVERY_SECONDS = 0.1
 MAX_WAITING = 10_000
 
 

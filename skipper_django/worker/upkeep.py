@@ -103,22 +103,20 @@ class UpkeepThread:
     def _promote(self) -> None:
         self._is_told = False
         shares = self._shares()
+        if self.is_woken() and self._rests(shares):
+            return
         if self._janitor.promote(shares):
             self._wake()
-        elif self.is_woken():
-            self._rest(self._janitor.next_due(shares))
 
-    def _rest(self, due: float | None) -> None:
-        """Nothing is due for a while: look again when something is.
-
-        Only after promote() has looked: a row that somebody edited may stand before all others
-        here and never be due.
-        """
+    def _rests(self, shares: tuple[Share, ...]) -> bool:
+        """Is nothing due for a while? Then it looks again when something is, or is told."""
+        due = self._janitor.next_due(shares)
         if due is not None and due <= PROMOTE_EVERY_SECONDS:
-            return
+            return False
         self._promotion.rest(min(LONGEST_REST_SECONDS, due or LONGEST_REST_SECONDS))
         if self._is_told:  # while it was looking
             self._promotion.rest(0.0)
+        return True
 
     def _reclaim(self) -> None:
         dead = self._cluster.dead_incarnations()
