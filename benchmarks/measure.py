@@ -16,6 +16,7 @@ PARTS = {
     "enqueue": "benchmarks.enqueue:measure",
     "drain": "benchmarks.drain:measure",
     "statements": "benchmarks.drain:measure_statements",
+    "capacity": "benchmarks.capacity:measure",
     "many": "benchmarks.cluster:measure_many",
     "claim": "benchmarks.claim:measure",
     "idle": "benchmarks.idle:measure",

@@ -40,6 +40,12 @@ ROWS = (
     Row("drain, 16 processes that begin together (tasks/s)", "{:,.0f}", ("many_rate",)),
     Row("their lost races", "{:,.0f}", ("many_lost",)),
     Row(
+        "processor time a task, worker + server (µs)",
+        "{:.0f} + {:.0f}",
+        ("cost_worker", "cost_server"),
+    ),
+    Row("what the cores can do by that (tasks/s)", "{:,.0f}", ("capacity_predicted",)),
+    Row(
         "claim and finish alone, plain driver, batches of 100 (tasks/s)", "{:,.0f}", ("raw_limit",)
     ),
     Row("drain, 1 process, as a share of it", "{:.0%}", ("drain_share",)),
