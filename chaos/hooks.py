@@ -16,7 +16,7 @@ from django.utils import timezone
 from chaos.effects import NO_TASK, leave
 from skipper_django.store import clock, members
 from skipper_django.store.dialects import mysql, postgresql, sqlite
-from skipper_django.worker import loop, process
+from skipper_django.worker import loop, nearby, process
 from skipper_django.worker.settle import Settler
 
 STEPPED_CLOCKS: dict[Any, str] = {
@@ -36,7 +36,8 @@ def halt(moment: dict[str, str]) -> None:
 
     match moment["point"]:
         case "claiming":
-            _before(loop, "take", lambda *_: stop())
+            _before(nearby, "take", lambda *_: stop())
+            _before(nearby, "take_named", lambda *_: stop())
         case "claimed":
             _before(loop.Worker, "_submit", lambda _, leases, *__: stop() if leases else None)
         case "settling":

@@ -14,11 +14,10 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from .core.hint import Hint, unpack
+from .core.hint import MAX_MESSAGE_BYTES, Hint, unpack
 
 logger = logging.getLogger("skipper_django.wake_up")
 
-MAX_MESSAGE_BYTES = 64
 SETTLED_NANOSECONDS = 2_000_000_000
 # Behind these the receiver is gone, and its socket a leftover of a crash.
 _GONE = {errno.ECONNREFUSED, errno.ENOENT, errno.ENOTSOCK, errno.EPROTOTYPE}

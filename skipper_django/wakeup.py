@@ -108,8 +108,9 @@ def _hint_of(tasks: Sequence[NewTask], now: datetime) -> Hint:
     scheduled = any(task.run_after is not None and task.run_after > now for task in tasks)
     if len(tasks) > 1:  # some for every member, most likely
         return Hint(scheduled=scheduled)
-    lane = lane_of(tasks[0].tenant, tasks[0].queue_name)
-    return Hint(lane, bucket_of(tasks[0].task_id), scheduled)
+    (task,) = tasks
+    lane = lane_of(task.tenant, task.queue_name)
+    return Hint(lane, bucket_of(task.task_id), scheduled, task.task_id)
 
 
 class _Announcement:

@@ -121,60 +121,105 @@ def take(
     database: Database, claimant: Claimant, heads: Sequence[Head], now: datetime
 ) -> list[Lease]:
     """Lease those of the chosen tasks that are still READY; losing some to others is normal."""
-    token = new_token(claimant.incarnation)
     ids = sorted(head.id for head in heads)
-    listed = ", ".join(map(str, ids))
-    started = database.to_db(now)
-    sql = (
-        f"UPDATE {database.tasks} SET status = 2, ord = 0, lease_token = %s, "  # noqa: S608
-        f"lease_expires_at = %s, attempts = attempts + 1, last_attempted_at = %s, "
-        f"started_at = COALESCE(started_at, %s), "
-        f"worker_ids = {database.dialect.append('worker_ids')} "
-        "WHERE id IN ({}) AND " + still(1)
-    )
-    expires = database.to_db(now + timedelta(seconds=claimant.lease_duration))
-    params = [token, expires, started, started, f"{claimant.member_id}\n"]
+    token, setters, params = _leased(database, claimant, now)
     try:
-        rows = _taken(database, sql.format(listed), params, listed, token)
+        rows = _taken(database, _ids(ids), setters, params, token)
     except UNREADABLE as error:
         if not may_be_bad_rows(database, error):
             raise
-        rows = _take_singly(database, sql, params, ids, now)
+        rows = _take_singly(database, ids, setters, params, token, now)
     place = {head.id: index for index, head in enumerate(heads)}
     rows.sort(key=lambda row: place[row[0]])
     return [lease_of(database, row, token, now) for row in rows]
 
 
+def take_named(
+    database: Database, claimant: Claimant, tenant: str, task_id: str, now: datetime
+) -> list[Lease]:
+    """Lease the task of this id, if it is READY and in the claimant's share, without choosing."""
+    token, setters, params = _leased(database, claimant, now)
+    # Both columns of the unique key: of one alone, InnoDB would lock what lies behind it, too.
+    where = (
+        f"task_id = %s AND tenant = %s AND lane + 0 IN ({', '.join(map(str, claimant.lanes))}) "
+        f"AND bucket + 0 >= {claimant.buckets.start} AND bucket + 0 < {claimant.buckets.stop}"
+    )
+    key = (where, [task_id, tenant])
+    try:
+        rows = _taken(database, key, setters, params, token)
+    except UNREADABLE as error:
+        if not may_be_bad_rows(database, error):
+            raise
+        sql = f"SELECT id FROM {database.tasks} WHERE {where}"  # noqa: S608
+        ids = [pk for (pk,) in database.rows(sql, key[1])]
+        rows = _take_singly(database, ids, setters, params, token, now)
+    return [lease_of(database, row, token, now) for row in rows]
+
+
+Condition = tuple[str, list[Any]]  # of a WHERE, with its parameters
+
+
+def _leased(database: Database, claimant: Claimant, now: datetime) -> tuple[int, str, list[Any]]:
+    """A new token, and what a lease under it changes in a row."""
+    token, started = new_token(claimant.incarnation), database.to_db(now)
+    expires = database.to_db(now + timedelta(seconds=claimant.lease_duration))
+    setters = (
+        "status = 2, ord = 0, lease_token = %s, lease_expires_at = %s, attempts = attempts + 1, "
+        "last_attempted_at = %s, started_at = COALESCE(started_at, %s), "
+        f"worker_ids = {database.dialect.append('worker_ids')}"
+    )
+    return token, setters, [token, expires, started, started, f"{claimant.member_id}\n"]
+
+
+def _ids(ids: Sequence[int]) -> Condition:
+    return f"id IN ({', '.join(map(str, ids))})", []
+
+
 def _taken(
-    database: Database, sql: str, params: Sequence[Any], listed: str, token: int
+    database: Database,
+    key: Condition,
+    setters: str,
+    params: Sequence[Any],
+    token: int,
 ) -> list[tuple[Any, ...]]:
+    where, key_params = key
+    update = (
+        f"UPDATE {database.tasks} SET {setters} "  # noqa: S608
+        f"WHERE {where} AND {still(1)}"
+    )
+    all_params = [*params, *key_params]
     if database.dialect.updates_return_rows:
-        update = f"{sql} RETURNING {payload(database)}"
-        return database.through_contention(lambda: database.rows(update, params))
-    if not database.through_contention(lambda: database.execute(sql, params)):
+        update += f" RETURNING {payload(database)}"
+        return database.through_contention(lambda: database.rows(update, all_params))
+    if not database.through_contention(lambda: database.execute(update, all_params)):
         return []
-    return _held(database, listed, token)
+    return _held(database, key, token)
 
 
-def _held(database: Database, listed: str, token: int) -> list[tuple[Any, ...]]:
+def _held(database: Database, key: Condition, token: int) -> list[tuple[Any, ...]]:
+    where, params = key
     return database.rows(
         f"SELECT {payload(database)} FROM {database.tasks} "  # noqa: S608
-        f"WHERE id IN ({listed}) AND lease_token = %s",
-        [token],
+        f"WHERE {where} AND lease_token = %s",
+        [*params, token],
     )
 
 
 def _take_singly(
-    database: Database, sql: str, params: Sequence[Any], ids: Sequence[int], now: datetime
+    database: Database,
+    ids: Sequence[int],
+    setters: str,
+    params: Sequence[Any],
+    token: int,
+    now: datetime,
 ) -> list[tuple[Any, ...]]:
     """One row that cannot be claimed, or read, must not keep the others from being run."""
-    token = params[0]
     rows: list[tuple[Any, ...]] = []
     for pk in ids:
         try:
             # The batch may have been taken before its rows turned out to be unreadable.
-            rows += _held(database, str(pk), token) or _taken(
-                database, sql.format(pk), params, str(pk), token
+            rows += _held(database, _ids([pk]), token) or _taken(
+                database, _ids([pk]), setters, params, token
             )
         except UNREADABLE as error:
             if not may_be_bad_rows(database, error):

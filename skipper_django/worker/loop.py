@@ -10,7 +10,7 @@ from ..core.clock import Clock, monotonic
 from ..core.config import Config
 from ..core.telemetry import SILENT, Telemetry
 from ..janitor import Janitor
-from ..store.claim import Claimant, choose, take
+from ..store.claim import Claimant, choose
 from ..store.database import Database
 from ..store.lease import Lease
 from .alarm import Alarm
@@ -61,7 +61,7 @@ class Worker:
         self._arrivals = Arrivals()
         self._stuck: list[Finished] = []
         self._turn = 0
-        self._nearby = Nearby()
+        self._nearby = Nearby(config.tenant)
         self._custody = Custody(options.pulse)
         self._pace = Pace(options.concurrency)
         self._patience = Patience(PATIENCE_SECONDS)
@@ -229,14 +229,13 @@ class Worker:
         before = monotonic()
         claimant = self._claimant(share)
         with self._database.telemetry.claiming():
-            heads = choose(self._database, claimant, limit)
-            if not heads:
-                return 0
-            leases = take(self._database, claimant, heads, self._clock.now())
-        self._database.telemetry.claimed(leases, chosen=len(heads))
-        self.cluster.counters.lost_races += len(heads) - len(leases)
+            chosen, leases = self._nearby.take(self._database, claimant, limit, self._clock)
+        if not chosen:
+            return 0
+        self._database.telemetry.claimed(leases, chosen=chosen)
+        self.cluster.counters.lost_races += chosen - len(leases)
         count = self._submit(leases, before)
-        self._nearby.has_left |= count < len(heads)
+        self._nearby.has_left |= count < chosen
         return count
 
     def _submit(self, leases: list[Lease], before: float) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skipper_django.core.hint import ANY, Hint, unpack
+from skipper_django.core.hint import ANY, MAX_MESSAGE_BYTES, Hint, unpack
 
 hints = st.builds(
     Hint,
     st.integers(0, 2**63 - 1) | st.just(ANY),
     st.integers(0, 999) | st.just(ANY),
     st.booleans(),
+    st.text(max_size=50),
 )
 
 
@@ -20,13 +21,19 @@ def covers(wide: Hint, narrow: Hint) -> bool:
         wide.lane in (ANY, narrow.lane)
         and wide.bucket in (ANY, narrow.bucket)
         and wide.scheduled >= narrow.scheduled
+        and wide.task_id in ("", narrow.task_id)
     )
 
 
 @given(hints)
 def test_a_hint_survives_the_way(hint: Hint) -> None:
     assert unpack(hint.pack()) == hint
-    assert len(hint.pack()) <= 16
+    assert len(hint.pack()) <= MAX_MESSAGE_BYTES
+
+
+def test_a_long_id_stays_behind() -> None:
+    hint = Hint(1, 2, False, "é" * 200)
+    assert unpack(hint.pack()) == hint._replace(task_id="")
 
 
 @given(hints, hints)
@@ -39,6 +46,6 @@ def test_a_merged_hint_covers_both_and_is_the_same_either_way(one: Hint, other: 
     assert one.merged(one) == one
 
 
-@given(st.binary(max_size=40).filter(lambda message: len(message) != 11))
+@given(st.binary(max_size=10) | st.binary(min_size=11, max_size=40).map(lambda it: it + b"\xff"))
 def test_what_is_no_hint_wakes_all(message: bytes) -> None:
     assert unpack(message) == Hint(ANY, ANY, True)

@@ -13,7 +13,7 @@ from skipper_django.core.reasons import FailReason
 from skipper_django.core.states import TaskState
 from skipper_django.models import Task
 from skipper_django.store.add import add
-from skipper_django.store.claim import choose, claim
+from skipper_django.store.claim import choose, claim, take_named
 from skipper_django.store.database import Database
 from skipper_django.store.held import load
 from skipper_django.store.lanes import lanes_in_use
@@ -107,6 +107,15 @@ def test_a_claim_reads_its_heads_by_the_hot_index_and_takes_by_key(
     reads = len(cost.statements) - len(take(backlog))
     assert reads in ((2, 3) if len(list(buckets.parts())) > 1 else (1,))
     check(cost, rows, *[{HOT}] * reads, *take(backlog))
+
+
+def test_a_task_that_a_hint_names_is_taken_by_its_unique_key(backlog: Database) -> None:
+    task = Task.objects.using(backlog.alias).filter(lane=LANE, status=TaskState.READY).first()
+    assert task is not None
+    cost = watch(backlog, lambda: take_named(backlog, claimant(), "default", task.task_id, NOW))
+
+    unique = {UNIQUE, "sqlite_autoindex_skipper_scheduler_tasks_1"}
+    check(cost, 5, *([unique] * len(take(backlog))))
 
 
 def test_an_empty_share_costs_a_handful_of_rows(backlog: Database) -> None:

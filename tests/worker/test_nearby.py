@@ -10,8 +10,9 @@ from skipper_django.core.buckets import BucketRange, Share, bucket_of, slot_of
 from skipper_django.core.hint import ANYWHERE, Hint
 from skipper_django.models import Task
 from skipper_django.store import claim
+from skipper_django.store.dialects import PostgreSQL
 from skipper_django.worker import alarm as alarms
-from skipper_django.worker import arrivals, pace
+from skipper_django.worker import arrivals, nearby, pace
 from skipper_django.worker.nearby import Nearby
 from tests import tasks
 from tests.waiting import wait_until
@@ -22,7 +23,7 @@ SHARES = (MINE, OTHERS)
 
 
 def narrowed(*hints: Hint, is_idle: bool = True) -> tuple[Share, ...]:
-    nearby = Nearby()
+    nearby = Nearby("default")
     nearby.heard(hints)
     return nearby.narrowed(SHARES, is_idle)
 
@@ -56,7 +57,7 @@ def test_it_looks_everywhere_where_the_hint_is_not_all_there_is_to_know() -> Non
 
 
 def test_every_second_claim_looks_everywhere_however_many_hints_come() -> None:
-    nearby = Nearby()
+    nearby = Nearby("default")
     seen = []
     for _ in range(4):
         nearby.heard([Hint(1, 100)])
@@ -67,7 +68,7 @@ def test_every_second_claim_looks_everywhere_however_many_hints_come() -> None:
 
 
 def test_a_claim_that_has_left_something_is_followed_by_one_everywhere() -> None:
-    nearby = Nearby()
+    nearby = Nearby("default")
     nearby.heard([Hint(1, 100)])
     nearby.has_left = True
     assert nearby.narrowed(SHARES, True) == SHARES
@@ -112,3 +113,35 @@ def test_a_task_whose_hint_is_lost_is_found_behind_another(
     for row in (told, lost):
         wait_for_state(row, Task.State.SUCCESSFUL)
     assert chosen[0] == {slot_of(bucket_of(told.task_id))}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_task_that_is_told_is_taken_without_a_question(
+    alias: str, start_worker: Any, enqueue: Any, wait_for_state: Any, monkeypatch: Any
+) -> None:
+    asked: list[str] = []
+
+    def note(name: str) -> None:
+        real = getattr(nearby, name)
+
+        def noted(*args: Any) -> Any:
+            asked.append(name)
+            return real(*args)
+
+        monkeypatch.setattr(nearby, name, noted)
+
+    note("choose")
+    note("take_named")
+    monkeypatch.setattr(PostgreSQL, "notifies", False)  # it says less, and may come first
+    for name in ("FIRST_POLL_SECONDS", "LONGEST_POLL_SECONDS", "LONGEST_REST_SECONDS"):
+        monkeypatch.setattr(pace, name, 60.0)
+    monkeypatch.setattr(alarms.Alarm, "saw_commit", lambda alarm: False)
+    worker = start_worker().worker
+    wait_until(lambda: worker._pace.is_idle, what="it rests")
+    asked.clear()
+
+    row = enqueue(tasks.noop)
+
+    wait_for_state(row, Task.State.SUCCESSFUL)
+    assert asked[0] == "take_named"
+    assert Task.objects.using(alias).get().attempts == 1

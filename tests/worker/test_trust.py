@@ -19,7 +19,7 @@ from skipper_django.store import members
 from skipper_django.store.claim import choose, claim, take
 from skipper_django.store.database import Database
 from skipper_django.store.settle import settle
-from skipper_django.worker import loop
+from skipper_django.worker import nearby
 from skipper_django.worker.leases import LeaseKeeper
 from skipper_django.worker.loop import Worker
 from skipper_django.worker.options import WorkerOptions
@@ -175,7 +175,7 @@ def test_a_claim_that_lost_a_race_has_left_something_behind(
         take(database, claimant("other"), [first], clock.now())
         return heads
 
-    with mock.patch.object(loop, "choose", lose_one):
+    with mock.patch.object(nearby, "choose", lose_one):
         worker.round()
 
     assert worker._nearby.has_left
@@ -188,7 +188,7 @@ def test_a_wake_up_that_met_an_error_is_not_used_up(
     worker._pace._poll_seconds = 5.0
     error = OperationalError(1205, "lock wait timeout")
     with (
-        mock.patch.object(loop, "choose", side_effect=error),
+        mock.patch.object(nearby, "choose", side_effect=error),
         mock.patch.object(worker._database, "is_transient", return_value=True),
         mock.patch.object(worker._outage, "pause"),
     ):

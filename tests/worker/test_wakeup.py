@@ -197,7 +197,8 @@ def test_it_is_told_after_the_commit_and_once(alias: str, enqueue: Any, heard: l
 def test_a_single_task_is_told_with_its_bucket(alias: str, enqueue: Any, heard: list[Hint]) -> None:
     row = enqueue(tasks.noop)
 
-    assert heard == [Hint(lane_of("default", "default"), bucket_of(row.task_id), False)]
+    bucket = bucket_of(row.task_id)
+    assert heard == [Hint(lane_of("default", "default"), bucket, False, row.task_id)]
 
 
 def test_a_task_that_is_due_later_is_told_as_such(
