@@ -10,7 +10,7 @@ from skipper_django.core.buckets import BucketRange, Share, bucket_of, slot_of
 from skipper_django.core.hint import ANYWHERE, Hint
 from skipper_django.models import Task
 from skipper_django.store import claim
-from skipper_django.store.dialects import PostgreSQL
+from skipper_django.store.dialects.postgresql import PostgreSQL
 from skipper_django.worker import alarm as alarms
 from skipper_django.worker import arrivals, nearby, pace
 from skipper_django.worker.nearby import Nearby
