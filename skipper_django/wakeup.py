@@ -37,6 +37,7 @@ logger = logging.getLogger("skipper_django.wake_up")
 # A commit with NOTIFY takes a lock of the whole server: one in so many seconds is enough, as a
 # worker that was woken polls often for longer than that.
 NOTIFY_EVERY_SECONDS = 0.05
+SCHEDULED = "scheduled"
 
 _listeners: dict[str, set[Callable[[Hint], None]]] = {}
 _lock = threading.Lock()
@@ -130,16 +131,24 @@ class _Announcement:
         if directory is not None:
             datagrams.send(directory, channel, self.hint)
         if self._database.dialect.notifies:
-            _notify(connection, notify_channel(self.config), self.hint.scheduled)
+            _notify(connection, notify_channel(self.config), self.hint)
 
 
-def _notify(connection: BaseDatabaseWrapper, channel: str, scheduled: bool) -> None:
+def noticed(payload: str) -> Hint:
+    """The hint in a notification: to all members, as it may stand for others that were not sent.
+
+    The id of the task only tells whoever has heard of it by a datagram that this is the same.
+    """
+    return Hint(scheduled=True) if payload == SCHEDULED else Hint(task_id=payload)
+
+
+def _notify(connection: BaseDatabaseWrapper, channel: str, hint: Hint) -> None:
     """NOTIFY, to all members: those of other hosts have had no datagram."""
-    key, now = (channel, scheduled), monotonic()
+    key, now = (channel, hint.scheduled), monotonic()
     if now - _notified_at.get(key, -inf) < NOTIFY_EVERY_SECONDS or connection.connection is None:
         return
     _notified_at[key] = now
-    payload = "scheduled" if scheduled else ""
+    payload = SCHEDULED if hint.scheduled else hint.task_id
     try:
         # Below Django's cursor wrappers, as the clock: it must not be counted as the caller's.
         with closing(connection.create_cursor()) as cursor:

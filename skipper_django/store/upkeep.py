@@ -97,14 +97,16 @@ def promote(database: Database, lanes: Sequence[int], buckets: BucketRange, now:
 
 
 def next_due(database: Database, lanes: Sequence[int], buckets: BucketRange) -> datetime | None:
-    """When the earliest SCHEDULED task of the share is due; one seek a slot.
+    """When the earliest SCHEDULED task of the share is due; one seek a slot, none for no task.
 
     LONG_AGO where a row that somebody has edited hides it: it must be looked for.
     """
+    last = _last_scheduled_slots(database, lanes) if lanes and buckets else {}
     parts = [
         Part(lane, part.slot, part.start, part.stop, part.is_whole)
-        for lane in lanes
+        for lane, slot in last.items()
         for part in buckets.parts()
+        if part.slot <= slot
     ]
     try:
         moments = [

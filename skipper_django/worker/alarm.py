@@ -14,7 +14,7 @@ from ..core.config import Config
 from ..core.hint import ANY, Hint
 from ..datagrams import Inbox, directory_of
 from ..store.database import Database
-from ..wakeup import listen, local_channel, notify_channel, unlisten
+from ..wakeup import listen, local_channel, noticed, notify_channel, unlisten
 from .arrivals import Arrivals
 from .cluster import Cluster
 from .lanes import Lanes
@@ -205,5 +205,5 @@ class Notices:
         with self._database.connection.wrap_database_errors:
             self._raw.pgconn.consume_input()
             while notice := self._raw.pgconn.notifies():
-                hints.append(Hint(scheduled=notice.extra == b"scheduled"))
+                hints.append(noticed(notice.extra.decode()))
         return hints

@@ -207,9 +207,10 @@ class Worker:
         if not self._may_claim():
             self._pace.claimed(0)
             return
-        lanes = self._lanes.refresh()
+        is_called = self._nearby.is_called(self._lanes.current(), self._pace.is_idle)
+        lanes = self._lanes.current() if is_called else self._lanes.refresh()
         shares = self.cluster.fetch(lanes).in_turn(self._turn)
-        shares = self._nearby.narrowed(shares, self._pace.is_idle)
+        shares = self._nearby.narrowed(shares, is_called)
         self._turn += 1
         self._settler.unanswered = Unanswered(tuple(lanes), self.cluster.incarnation)
         count = 0

@@ -4,7 +4,7 @@ It costs no question, or one seek, instead of one for each slot. Hints may be lo
 after it looks everywhere again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from ..core.buckets import Share
 from ..core.clock import Clock
@@ -26,17 +26,24 @@ class Nearby:
 
     def heard(self, hints: Iterable[Hint]) -> None:
         for hint in hints:
-            self._hint = hint if self._hint is None else hint.merged(self._hint)
+            self._hint = hint if self._hint is None else _both(self._hint, hint)
 
-    def narrowed(self, shares: tuple[Share, ...], is_idle: bool) -> tuple[Share, ...]:
-        """What to claim from. `is_idle`: the last claim has found less than it wanted."""
+    def is_called(self, lanes: Container[int], is_idle: bool) -> bool:
+        """May the next claim go where the hint says? `is_idle`: the last one has found too little.
+
+        Not twice in turn, and not while better tasks may be waiting elsewhere.
+        """
+        hint = self._hint
+        if hint is None or not is_idle or self.has_left or self.is_near:
+            return False
+        return hint.lane in lanes and hint.bucket != ANY
+
+    def narrowed(self, shares: tuple[Share, ...], is_called: bool) -> tuple[Share, ...]:
+        """What to claim from; the hint is used up."""
         hint, self._hint = self._hint, None
-        nothing_else = is_idle and not self.has_left and not self.is_near
-        self.is_near = self.has_left = False
-        self._task_id = ""
-        if hint is None or ANY in (hint.lane, hint.bucket) or not nothing_else:
+        self.is_near, self.has_left, self._task_id = is_called, False, ""
+        if hint is None or not is_called:
             return shares
-        self.is_near = True
         self._task_id = hint.task_id
         near = (share.near(hint.lane, hint.bucket) for share in shares)
         return tuple(share for share in near if share is not None)
@@ -50,3 +57,10 @@ class Nearby:
             return len(leases), leases
         heads = choose(database, claimant, limit)
         return len(heads), take(database, claimant, heads, clock.now()) if heads else []
+
+
+def _both(one: Hint, other: Hint) -> Hint:
+    """Of the same task: whichever says where it is, as a notification does not."""
+    if one.task_id and one.task_id == other.task_id:
+        return one if other.lane == ANY else other
+    return one.merged(other)

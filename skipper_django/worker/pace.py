@@ -6,7 +6,7 @@ MAX_PREFETCH = 500
 # Claimed ahead: what the slots will start within this time, judged by the tasks before.
 PREFETCH_SECONDS = 0.1
 FIRST_POLL_SECONDS = 0.005
-LONGEST_POLL_SECONDS = 0.095
+LONGEST_POLL_SECONDS = 0.092
 # Where every commit wakes the worker, polling only makes up for a wake-up that was lost.
 LONGEST_REST_SECONDS = 5.0
 BUSY_WAIT_SECONDS = 1.0

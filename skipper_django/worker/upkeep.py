@@ -23,8 +23,10 @@ from .outage import Outage
 logger = logging.getLogger("skipper_django.worker")
 
 TICK_SECONDS = 0.25
-# Where every commit wakes this worker it looks for due tasks when the next one is due.
+# It looks for due tasks when the next one is due. Others may schedule a sooner one meanwhile: they
+# tell it at once where every commit wakes this worker.
 LONGEST_REST_SECONDS = 10.0
+LONGEST_UNTOLD_SECONDS = 2.5
 
 
 class UpkeepThread:
@@ -103,9 +105,7 @@ class UpkeepThread:
     def _promote(self) -> None:
         self._is_told = False
         shares = self._shares()
-        if self.is_woken() and self._rests(shares):
-            return
-        if self._janitor.promote(shares):
+        if not self._rests(shares) and self._janitor.promote(shares):
             self._wake()
 
     def _rests(self, shares: tuple[Share, ...]) -> bool:
@@ -113,7 +113,8 @@ class UpkeepThread:
         due = self._janitor.next_due(shares)
         if due is not None and due <= PROMOTE_EVERY_SECONDS:
             return False
-        self._promotion.rest(min(LONGEST_REST_SECONDS, due or LONGEST_REST_SECONDS))
+        longest = LONGEST_REST_SECONDS if self.is_woken() else LONGEST_UNTOLD_SECONDS
+        self._promotion.rest(min(longest, due or longest))
         if self._is_told:  # while it was looking
             self._promotion.rest(0.0)
         return True

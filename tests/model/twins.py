@@ -127,7 +127,8 @@ def promoted_meanwhile(others: str) -> Callable[[QueueMachine], None]:
         machine.enqueue(6, 8.0, 5)
         machine.join("bob")
         machine.advance(8.0)
-        machine.meanwhile(index=0, step="promote", number=0, other=0, others=["promote", others])
+        meanwhile = ["promote", others]
+        machine.meanwhile(0, "promote_what_is_due", number=0, other=0, others=meanwhile)
 
     return story
 

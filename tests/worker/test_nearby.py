@@ -25,7 +25,11 @@ SHARES = (MINE, OTHERS)
 def narrowed(*hints: Hint, is_idle: bool = True) -> tuple[Share, ...]:
     nearby = Nearby("default")
     nearby.heard(hints)
-    return nearby.narrowed(SHARES, is_idle)
+    return claimed_from(nearby, is_idle)
+
+
+def claimed_from(nearby: Nearby, is_idle: bool = True) -> tuple[Share, ...]:
+    return nearby.narrowed(SHARES, nearby.is_called({1, 2, 3}, is_idle))
 
 
 @pytest.mark.parametrize(
@@ -42,9 +46,20 @@ def test_a_hint_narrows_the_claim_to_its_slot(hint: Hint, where: Share) -> None:
     assert narrowed(hint, hint) == (where,)
 
 
-@pytest.mark.parametrize("hint", [Hint(1, 9), Hint(1, 500), Hint(3, 40), Hint(4, 100)])
+@pytest.mark.parametrize("hint", [Hint(1, 9), Hint(1, 500), Hint(3, 40)])
 def test_what_is_not_ours_is_not_looked_for(hint: Hint) -> None:
     assert narrowed(hint) == ()
+
+
+def test_a_queue_that_is_not_known_yet_is_looked_for() -> None:
+    assert narrowed(Hint(4, 100)) == SHARES
+
+
+def test_a_notification_of_the_same_task_says_nothing_new() -> None:
+    told, noticed = Hint(1, 100, False, "a"), Hint(task_id="a")
+    (near,) = narrowed(told)
+    assert narrowed(told, noticed) == narrowed(noticed, told) == (near,)
+    assert narrowed(told, Hint(task_id="b")) == narrowed(told, ANYWHERE) == SHARES
 
 
 def test_it_looks_everywhere_where_the_hint_is_not_all_there_is_to_know() -> None:
@@ -61,19 +76,19 @@ def test_every_second_claim_looks_everywhere_however_many_hints_come() -> None:
     seen = []
     for _ in range(4):
         nearby.heard([Hint(1, 100)])
-        seen.append(nearby.narrowed(SHARES, True) == SHARES)
+        seen.append(claimed_from(nearby) == SHARES)
         assert nearby.is_near is not seen[-1]
     assert seen == [False, True, False, True]
-    assert nearby.narrowed(SHARES, True) == SHARES, "a hint is used up"
+    assert claimed_from(nearby) == SHARES, "a hint is used up"
 
 
 def test_a_claim_that_has_left_something_is_followed_by_one_everywhere() -> None:
     nearby = Nearby("default")
     nearby.heard([Hint(1, 100)])
     nearby.has_left = True
-    assert nearby.narrowed(SHARES, True) == SHARES
+    assert claimed_from(nearby) == SHARES
     nearby.heard([Hint(1, 100)])
-    assert nearby.narrowed(SHARES, True) != SHARES, "and that is all"
+    assert claimed_from(nearby) != SHARES, "and that is all"
 
 
 def test_hints_do_not_pile_up_while_the_loop_hangs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,9 @@ from unittest import mock
 import pytest
 from django.db import OperationalError
 
-from skipper_django.core.buckets import ALL_BUCKETS, Share
 from skipper_django.core.clock import ManualClock
 from skipper_django.core.config import Config
+from skipper_django.core.hint import Hint
 from skipper_django.core.outcome import Released
 from skipper_django.core.states import TaskState
 from skipper_django.models import Member, Task
@@ -179,7 +179,8 @@ def test_a_claim_that_lost_a_race_has_left_something_behind(
         worker.round()
 
     assert worker._nearby.has_left
-    assert worker._nearby.narrowed((Share((1,), ALL_BUCKETS),), True) == (Share((1,), ALL_BUCKETS),)
+    worker._nearby.heard([Hint(1, 100)])
+    assert not worker._nearby.is_called({1}, True)
 
 
 def test_a_wake_up_that_met_an_error_is_not_used_up(
