@@ -20,6 +20,15 @@ def noop() -> None:
     pass
 
 
+MEETING = threading.Barrier(1)
+
+
+@task
+def meet() -> None:
+    """Returns when as many as the test wants run at the same time."""
+    MEETING.wait()
+
+
 @task
 def fail(message: str = "no") -> None:
     raise ValueError(message)

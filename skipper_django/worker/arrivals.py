@@ -5,7 +5,7 @@ from queue import Empty, SimpleQueue
 
 from ..core.clock import monotonic
 from ..core.hint import ANYWHERE, Hint
-from .slots import Finished
+from .finished import Finished
 
 LOOK_EVERY_SECONDS = 0.1
 MAX_WAITING = 10_000

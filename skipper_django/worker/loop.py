@@ -18,6 +18,7 @@ from .arrivals import Arrivals
 from .cluster import Cluster
 from .custody import Custody, Patience
 from .execute import Executor
+from .finished import Finished
 from .lanes import Lanes
 from .leases import LeaseKeeper
 from .nearby import Nearby
@@ -29,7 +30,7 @@ from .quarantine import Quarantine
 from .registration import Applicant
 from .settle import SETTLE_BATCH, Settler, Unanswered
 from .shutdown import Shutdown
-from .slots import Finished, Slots
+from .slots import Slots
 from .steal import Thief
 from .upkeep import UpkeepThread
 

@@ -15,8 +15,8 @@ from ..store.lease import Lease
 from ..store.settle import settle
 from .custody import Custody
 from .execute import HasMemberId, log_fields
+from .finished import Finished
 from .leases import report_lost
-from .slots import Finished
 
 logger = logging.getLogger("skipper_django.worker")
 

@@ -31,12 +31,12 @@ from ..store.upkeep import BATCH, renew
 from . import timeouts
 from .custody import Custody
 from .execute import Attempt, Executor
+from .finished import Finished
 from .outage import Outage
 from .process import start_of, state_of
 from .pulse import LOOKS, Held, Pulse, act_every, look_every
 from .settle import Settler
 from .shutdown import SIGNALS
-from .slots import Finished
 
 logger = logging.getLogger("skipper_django.worker")
 

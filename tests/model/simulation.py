@@ -24,6 +24,7 @@ from skipper_django.core.reasons import FailReason
 from skipper_django.store.add import add
 from skipper_django.store.lease import Lease
 from skipper_django.worker import loop
+from skipper_django.worker.finished import Finished
 from skipper_django.worker.leases import LeaseKeeper
 from skipper_django.worker.loop import Worker
 from skipper_django.worker.options import WorkerOptions
@@ -31,7 +32,6 @@ from skipper_django.worker.outage import Outage
 from skipper_django.worker.pace import Pace
 from skipper_django.worker.quarantine import Quarantine
 from skipper_django.worker.shutdown import Shutdown
-from skipper_django.worker.slots import Finished
 from skipper_django.worker.upkeep import TICK_SECONDS, UpkeepThread
 from tests.model.model import FINAL, Violation
 from tests.model.watched import Crash, LostConnection, SteppedSlots, Watched, Witness, told_time
