@@ -21,7 +21,7 @@ from ..core.reasons import FetchMode, FetchReason
 from ..core.tokens import new_incarnation
 from ..store import members
 from ..store.database import Database
-from .fetch import Counters, Fetch
+from .fetch import Counters, Division, Fetch
 from .neighbours import Neighbours
 from .outage import Outage
 from .registration import Applicant, Registration
@@ -33,6 +33,8 @@ PRUNE_EVERY_SECONDS = 60.0
 
 class Cluster:
     """This member's place in the cluster of its tenant."""
+
+    failure: MemberNameTaken | None = None
 
     def __init__(
         self,
@@ -48,7 +50,6 @@ class Cluster:
         self.counters = Counters()
         self.view = EMPTY_VIEW
         self.leases_in_doubt = threading.Event()
-        self.failure: MemberNameTaken | None = None
         self.taken_over: int | None = None
         self.running: Callable[[], int] = lambda: 0
         self.on_change: Callable[[], None] = lambda: None  # other members: other ranges
@@ -61,6 +62,7 @@ class Cluster:
         self._state = MemberState.ACTIVE
         self._fetch = Fetch((), None if self._registers else FetchReason.NOT_REGISTERED)
         self._has_fetched = False
+        self._division = Division()
         self.beaten_for: Callable[[], float] = lambda: -inf  # by a stand-in, on our behalf
         self._beaten_at, self._steady_since, self._pruned_at = -inf, -inf, monotonic()
         self._neighbours = Neighbours(database, config.tenant, applicant.name)
@@ -150,24 +152,7 @@ class Cluster:
             return Fetch(whole, FetchReason.RANGE_ERROR)
 
     def _divide(self, queues: Mapping[int, str]) -> Fetch:
-        lanes: dict[BucketRange, list[int]] = {}
-        first_reason = None
-        view = self.view
-        known: dict[frozenset[str], tuple[BucketRange, FetchReason | None]] = {}
-        for lane, queue_name in queues.items():
-            # Queues that the same members serve are divided alike: computed once.
-            serving = frozenset(row.member_id for row in view.live if row.serves(queue_name))
-            if serving not in known:
-                known[serving] = view.share_of(self.member_id, queue_name)
-            buckets, reason = known[serving]
-            lanes.setdefault(buckets, []).append(lane)
-            first_reason = first_reason or reason
-        if not queues:
-            nominal, reason = view.share_of(self.member_id, "")
-            return Fetch((), reason, nominal)
-        return Fetch(
-            tuple(Share(tuple(group), buckets) for buckets, group in lanes.items()), first_reason
-        )
+        return self._division.of(self.view, self.member_id, queues)
 
     def shares(self, queues: Mapping[int, str]) -> tuple[Share, ...]:
         """This member's part of the upkeep: its ranges, or everything where it has none."""

@@ -1,8 +1,10 @@
 """What one fetch may look at, and what the fetches of a member have come to."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..core.buckets import BucketRange, Share
+from ..core.membership import View
 from ..core.reasons import FetchMode, FetchReason
 
 NO_BUCKETS = BucketRange(0, 0)
@@ -45,3 +47,38 @@ class Fetch:
         if not self.shares:
             return self.nominal
         return max(self.shares, key=lambda share: len(share.lanes)).buckets
+
+
+class Division:
+    """A member's ranges: asked for before every fetch, computed once for a view and queues."""
+
+    def __init__(self) -> None:
+        self._known: tuple[View, str, Mapping[int, str], Fetch] | None = None
+
+    def of(self, view: View, member_id: str, queues: Mapping[int, str]) -> Fetch:
+        """Of these queues, lane to name. Whoever changes view or queues makes new ones."""
+        known = self._known
+        if known is None or known[0] is not view or known[1] != member_id or known[2] is not queues:
+            known = self._known = (view, member_id, queues, divide(view, member_id, queues))
+        return known[3]
+
+
+def divide(view: View, member_id: str, queues: Mapping[int, str]) -> Fetch:
+    """The member's ranges of these queues (lane to name), as it sees the cluster."""
+    lanes: dict[BucketRange, list[int]] = {}
+    first_reason = None
+    known: dict[frozenset[str], tuple[BucketRange, FetchReason | None]] = {}
+    for lane, queue_name in queues.items():
+        # Queues that the same members serve are divided alike: computed once.
+        serving = frozenset(row.member_id for row in view.live if row.serves(queue_name))
+        if serving not in known:
+            known[serving] = view.share_of(member_id, queue_name)
+        buckets, reason = known[serving]
+        lanes.setdefault(buckets, []).append(lane)
+        first_reason = first_reason or reason
+    if not queues:
+        nominal, reason = view.share_of(member_id, "")
+        return Fetch((), reason, nominal)
+    return Fetch(
+        tuple(Share(tuple(group), buckets) for buckets, group in lanes.items()), first_reason
+    )
