@@ -25,11 +25,12 @@ INSTALLED_APPS = [
     _peer.tasks_app,
 ]
 TASKS: dict[str, dict[str, Any]] = {"default": _peer.backend()}
-# Every task's start and end at level INFO is no part of a queue's work.
+# Every task's start and end at level INFO is no part of a queue's work. Said of the handler: the level
+# of the root is not asked for what comes up from "django", which Django itself sets to INFO.
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "handlers": {"stderr": {"class": "logging.StreamHandler"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "level": "WARNING"}},
     "root": {"handlers": ["stderr"], "level": "WARNING"},
 }
 globals().update(_peer.settings())
