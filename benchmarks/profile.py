@@ -55,6 +55,19 @@ STEPS: dict[str, tuple[str, ...]] = {
         "put (worker/arrivals.py",
         "take (worker/arrivals.py",
     ),
+    "the attempt around the task: its thread, its times": (
+        "run (worker/execute.py",
+        "_work (worker/slots.py",
+        "submit (worker/slots.py",
+    ),
+    "the loop: rounds, batches": ("round (worker/loop.py",),
+    "heartbeat, renewals, upkeep, wake-ups": (
+        "_run (worker/cluster.py",
+        "_run (worker/leases.py",
+        "_run (worker/upkeep.py",
+        "_run (worker/alarm.py",
+        "_run (worker/pulse.py",
+    ),
 }
 
 
