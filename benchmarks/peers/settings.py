@@ -25,8 +25,8 @@ INSTALLED_APPS = [
     _peer.tasks_app,
 ]
 TASKS: dict[str, dict[str, Any]] = {"default": _peer.backend()}
-# Every task's start and end at level INFO is no part of a queue's work. Said of the handler: the level
-# of the root is not asked for what comes up from "django", which Django itself sets to INFO.
+# Every task's start and end at level INFO is no part of a queue's work. The level is the handler's:
+# that of the root is not asked for what comes up from "django", which Django sets to INFO.
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
