@@ -14,6 +14,9 @@ from django.core.management.base import SystemCheckError
 from skipper_django.core.config import KEYS
 from tests.contract import tasks
 
+# The checks of models ask each database what it is, once in a process.
+pytestmark = pytest.mark.django_db(databases="__all__")
+
 if TYPE_CHECKING:
     from pytest_django.fixtures import Settings
 
