@@ -46,6 +46,9 @@ def unpack(message: bytes) -> Hint:
     """The hint in a message; what is none means that something has happened somewhere."""
     try:
         lane, bucket, scheduled = _FORMAT.unpack_from(message)
-        return Hint(lane, bucket, bool(scheduled), message[_FORMAT.size :].decode())
+        task_id = message[_FORMAT.size :].decode()
     except (struct.error, UnicodeDecodeError):
         return Hint(scheduled=True)
+    if "\0" in task_id:  # which no task has, and PostgreSQL could not be asked for
+        return Hint(scheduled=True)
+    return Hint(lane, bucket, bool(scheduled), task_id)

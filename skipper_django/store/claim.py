@@ -122,23 +122,23 @@ def take(
 ) -> list[Lease]:
     """Lease those of the chosen tasks that are still READY; losing some to others is normal."""
     ids = sorted(head.id for head in heads)
-    token, setters, params = _leased(database, claimant, now)
+    change = _leased(database, claimant, now)
     try:
-        rows = _taken(database, _ids(ids), setters, params, token)
+        rows = _taken(database, change, _ids(ids))
     except UNREADABLE as error:
         if not may_be_bad_rows(database, error):
             raise
-        rows = _take_singly(database, ids, setters, params, token, now)
+        rows = _take_singly(database, change, ids, now)
     place = {head.id: index for index, head in enumerate(heads)}
     rows.sort(key=lambda row: place[row[0]])
-    return [lease_of(database, row, token, now) for row in rows]
+    return [lease_of(database, row, change.token, now) for row in rows]
 
 
 def take_named(
     database: Database, claimant: Claimant, tenant: str, task_id: str, now: datetime
 ) -> list[Lease]:
     """Lease the task of this id, if it is READY and in the claimant's share, without choosing."""
-    token, setters, params = _leased(database, claimant, now)
+    change = _leased(database, claimant, now)
     # Both columns of the unique key: of one alone, InnoDB would lock what lies behind it, too.
     where = (
         f"task_id = %s AND tenant = %s AND lane + 0 IN ({', '.join(map(str, claimant.lanes))}) "
@@ -146,21 +146,28 @@ def take_named(
     )
     key = (where, [task_id, tenant])
     try:
-        rows = _taken(database, key, setters, params, token)
+        rows = _taken(database, change, key)
     except UNREADABLE as error:
         if not may_be_bad_rows(database, error):
             raise
         sql = f"SELECT id FROM {database.tasks} WHERE {where}"  # noqa: S608
         ids = [pk for (pk,) in database.rows(sql, key[1])]
-        rows = _take_singly(database, ids, setters, params, token, now)
-    return [lease_of(database, row, token, now) for row in rows]
+        rows = _take_singly(database, change, ids, now)
+    return [lease_of(database, row, change.token, now) for row in rows]
 
 
 Condition = tuple[str, list[Any]]  # of a WHERE, with its parameters
 
 
-def _leased(database: Database, claimant: Claimant, now: datetime) -> tuple[int, str, list[Any]]:
-    """A new token, and what a lease under it changes in a row."""
+class Change(NamedTuple):
+    """What a lease under this token changes in a row: a SET with its parameters."""
+
+    token: int
+    setters: str
+    params: list[Any]
+
+
+def _leased(database: Database, claimant: Claimant, now: datetime) -> Change:
     token, started = new_token(claimant.incarnation), database.to_db(now)
     expires = database.to_db(now + timedelta(seconds=claimant.lease_duration))
     setters = (
@@ -168,32 +175,26 @@ def _leased(database: Database, claimant: Claimant, now: datetime) -> tuple[int,
         "last_attempted_at = %s, started_at = COALESCE(started_at, %s), "
         f"worker_ids = {database.dialect.append('worker_ids')}"
     )
-    return token, setters, [token, expires, started, started, f"{claimant.member_id}\n"]
+    return Change(token, setters, [token, expires, started, started, f"{claimant.member_id}\n"])
 
 
 def _ids(ids: Sequence[int]) -> Condition:
     return f"id IN ({', '.join(map(str, ids))})", []
 
 
-def _taken(
-    database: Database,
-    key: Condition,
-    setters: str,
-    params: Sequence[Any],
-    token: int,
-) -> list[tuple[Any, ...]]:
-    where, key_params = key
+def _taken(database: Database, change: Change, key: Condition) -> list[tuple[Any, ...]]:
+    where, params = key
     update = (
-        f"UPDATE {database.tasks} SET {setters} "  # noqa: S608
+        f"UPDATE {database.tasks} SET {change.setters} "  # noqa: S608
         f"WHERE {where} AND {still(1)}"
     )
-    all_params = [*params, *key_params]
+    params = [*change.params, *params]
     if database.dialect.updates_return_rows:
         update += f" RETURNING {payload(database)}"
-        return database.through_contention(lambda: database.rows(update, all_params))
-    if not database.through_contention(lambda: database.execute(update, all_params)):
+        return database.through_contention(lambda: database.rows(update, params))
+    if not database.through_contention(lambda: database.execute(update, params)):
         return []
-    return _held(database, key, token)
+    return _held(database, key, change.token)
 
 
 def _held(database: Database, key: Condition, token: int) -> list[tuple[Any, ...]]:
@@ -206,21 +207,15 @@ def _held(database: Database, key: Condition, token: int) -> list[tuple[Any, ...
 
 
 def _take_singly(
-    database: Database,
-    ids: Sequence[int],
-    setters: str,
-    params: Sequence[Any],
-    token: int,
-    now: datetime,
+    database: Database, change: Change, ids: Sequence[int], now: datetime
 ) -> list[tuple[Any, ...]]:
     """One row that cannot be claimed, or read, must not keep the others from being run."""
     rows: list[tuple[Any, ...]] = []
     for pk in ids:
+        key = _ids([pk])
         try:
             # The batch may have been taken before its rows turned out to be unreadable.
-            rows += _held(database, _ids([pk]), token) or _taken(
-                database, _ids([pk]), setters, params, token
-            )
+            rows += _held(database, key, change.token) or _taken(database, change, key)
         except UNREADABLE as error:
             if not may_be_bad_rows(database, error):
                 raise

@@ -205,5 +205,5 @@ class Notices:
         with self._database.connection.wrap_database_errors:
             self._raw.pgconn.consume_input()
             while notice := self._raw.pgconn.notifies():
-                hints.append(noticed(notice.extra.decode()))
+                hints.append(noticed(notice.extra.decode(errors="replace")))
         return hints

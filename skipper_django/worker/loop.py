@@ -164,8 +164,7 @@ class Worker:
         if self._custody or self._settler.pending or not self._pace.is_idle:
             return False
         with self._outage.survived():
-            lanes = tuple(self._lanes.refresh())
-            everything = Share(lanes, ALL_BUCKETS)
+            everything = Share(tuple(self._lanes.refresh()), ALL_BUCKETS)
             self._janitor.promote([everything])
             return not choose(self._database, self._claimant(everything), 1)
         return False
@@ -210,8 +209,7 @@ class Worker:
             return
         is_called = self._nearby.is_called(self._lanes.current(), self._pace.is_idle)
         lanes = self._lanes.current() if is_called else self._lanes.refresh()
-        shares = self.cluster.fetch(lanes).in_turn(self._turn)
-        shares = self._nearby.narrowed(shares, is_called)
+        shares = self._nearby.narrowed(self.cluster.fetch(lanes).in_turn(self._turn), is_called)
         self._turn += 1
         self._settler.unanswered = Unanswered(tuple(lanes), self.cluster.incarnation)
         count = 0
@@ -228,8 +226,7 @@ class Worker:
         self._pace.claimed(count, look_again=self._nearby.is_near)
 
     def _claim_share(self, share: Share, limit: int) -> int:
-        before = monotonic()
-        claimant = self._claimant(share)
+        before, claimant = monotonic(), self._claimant(share)
         with self._database.telemetry.claiming():
             chosen, leases = self._nearby.take(self._database, claimant, limit, self._clock)
         if not chosen:

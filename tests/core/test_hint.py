@@ -12,7 +12,7 @@ hints = st.builds(
     st.integers(0, 2**63 - 1) | st.just(ANY),
     st.integers(0, 999) | st.just(ANY),
     st.booleans(),
-    st.text(max_size=50),
+    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=50),
 )
 
 
@@ -44,6 +44,10 @@ def test_a_merged_hint_covers_both_and_is_the_same_either_way(one: Hint, other: 
     assert covers(merged, other)
     assert merged == other.merged(one)
     assert one.merged(one) == one
+
+
+def test_an_id_that_no_task_can_have_wakes_all() -> None:
+    assert unpack(Hint(1, 2, False, "a\0b").pack()) == Hint(ANY, ANY, True)
 
 
 @given(st.binary(max_size=10) | st.binary(min_size=11, max_size=40).map(lambda it: it + b"\xff"))
