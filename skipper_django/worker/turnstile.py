@@ -1,8 +1,9 @@
 """One thread at a time, as long as tasks are very short and wait for nothing.
 
 Threads that share one interpreter lock do not compute more together than one does alone: with tasks
-that do next to nothing they only pass the lock round. Tasks that wait want all threads. Which kind it is shows while one thread runs alone: by how long an attempt takes,
-and how much of that on the processor.
+that do next to nothing they only pass the lock round. Tasks that wait want all threads. Which kind
+it is shows while one thread runs alone: by how long an attempt takes, and how much of that on the
+processor.
 """
 
 import sys
